@@ -1,0 +1,338 @@
+"""The seam to the hardware: one protocol, a CUDA device and a CPU stream behind it."""
+
+import ctypes
+import os
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from cudabench.errors import DeviceError, EventNotReadyError
+from cudabench.records import Clocks, DeviceProperties
+
+HOST_LABEL = "host (CPU stream, no CUDA)"
+
+
+class Event(Protocol):
+    """A point in a stream's order that the stream stamps with its own clock."""
+
+    def record(self) -> None:
+        """Queue the event on its stream."""
+
+    def complete(self) -> bool:
+        """Return whether the stream has passed the event."""
+
+    def seconds_since(self, start: Any) -> float:
+        """Return the seconds from `start`, an event of the same device, to this one.
+
+        Raises:
+            EventNotReadyError: One of the two is not complete. Nothing is waited for.
+        """
+
+
+class Device(Protocol):
+    """Where operators run: a stream of queued work, and what stands behind it."""
+
+    properties: DeviceProperties
+    torch_device: torch.device
+
+    def synchronize(self) -> None:
+        """Return once everything queued on the device has run.
+
+        Raises:
+            DeviceError: Work that was queued before has failed.
+        """
+
+    def event(self) -> Event:
+        """Return a new timing event on the current stream."""
+
+    def free_bytes(self) -> int:
+        """Return how much memory can be allocated now."""
+
+    def clocks(self) -> Clocks | None:
+        """Return the device's clocks now, or None where they cannot be read."""
+
+    def current(self) -> AbstractContextManager[None]:
+        """Return a context in which launches and events go to this device."""
+
+
+class CudaEvent:
+    """A `torch.cuda.Event` on the stream that is current where it is made."""
+
+    def __init__(self, index: int) -> None:
+        self._stream = torch.cuda.current_stream(index)
+        self._event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        # PyTorch makes the CUDA event at its first record: here, where nothing is timed.
+        self._event.record(self._stream)
+        self._recorded = False
+
+    def record(self) -> None:
+        """Queue the event on its stream."""
+        self._event.record(self._stream)
+        self._recorded = True
+
+    def complete(self) -> bool:
+        """Return whether the stream has passed the event."""
+        return self._recorded and bool(self._event.query())  # type: ignore[no-untyped-call]
+
+    def seconds_since(self, start: "CudaEvent") -> float:
+        """Return the seconds from `start` to this event; raise where one is not complete."""
+        _require_complete(start, self)
+        return float(start._event.elapsed_time(self._event)) * 1e-3
+
+
+class CudaDevice:
+    """One CUDA device, through PyTorch.
+
+    Raises:
+        DeviceError: PyTorch sees no CUDA device, or none of that index.
+    """
+
+    def __init__(self, index: int) -> None:
+        _require_cuda(index)
+        self.torch_device = torch.device("cuda", index)
+        self._index = index
+        self._nvml = _NvmlDevice.of(torch.cuda.get_device_properties(index))
+        self.properties = self._read_properties()
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """The compute capability, major and minor."""
+        return torch.cuda.get_device_capability(self._index)
+
+    def synchronize(self) -> None:
+        """Return once everything queued on the device has run."""
+        torch.cuda.synchronize(self._index)
+
+    def event(self) -> CudaEvent:
+        """Return a new timing event on the current stream."""
+        return CudaEvent(self._index)
+
+    def free_bytes(self) -> int:
+        """Return what the driver has free, and what PyTorch's allocator holds unused."""
+        free, _ = torch.cuda.mem_get_info(self._index)
+        cached = torch.cuda.memory_reserved(self._index)
+        return free + cached - torch.cuda.memory_allocated(self._index)
+
+    def clocks(self) -> Clocks | None:
+        """Return the clocks now, or None where NVML does not say."""
+        return self._nvml.clocks() if self._nvml else None
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Make this the current CUDA device for the length of the context."""
+        with torch.cuda.device(self._index):
+            yield
+
+    def _read_properties(self) -> DeviceProperties:
+        properties = torch.cuda.get_device_properties(self._index)
+        return DeviceProperties(
+            label=f"cuda:{self._index} ({properties.name})",
+            kind="cuda",
+            memory_bytes=properties.total_memory,
+            l2_bytes=properties.L2_cache_size,
+            peak_bandwidth=_peak_bandwidth(properties),
+            compute_capability=f"{properties.major}.{properties.minor}",
+            multiprocessors=properties.multi_processor_count,
+            driver=self._nvml.driver if self._nvml else None,
+        )
+
+
+class HostEvent:
+    """An event on the host stream; the worker stamps it in passing."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._library = library
+        self._handle = library.cudabench_event_create()
+
+    def __del__(self) -> None:
+        self._library.cudabench_event_destroy(self._handle)
+
+    def record(self) -> None:
+        """Queue the event on the host stream."""
+        self._library.cudabench_event_record(self._handle)
+
+    def complete(self) -> bool:
+        """Return whether the worker has passed the event."""
+        return bool(self._library.cudabench_event_query(self._handle) == 1)
+
+    def seconds_since(self, start: "HostEvent") -> float:
+        """Return the seconds from `start` to this event; raise where one is not complete."""
+        _require_complete(start, self)
+        elapsed = self._library.cudabench_event_elapsed_ns(start._handle, self._handle)
+        return float(elapsed) * 1e-9
+
+
+class HostDevice:
+    """The CPU behind a real asynchronous stream: a C++ worker thread that runs queued launches.
+
+    Args:
+        library: The compiled `kernels/host_stream.cpp`, which holds the process's one stream.
+    """
+
+    def __init__(self, library: Path) -> None:
+        self.torch_device = torch.device("cpu")
+        self.properties = DeviceProperties(
+            label=HOST_LABEL,
+            kind="host",
+            memory_bytes=_host_memory("MemTotal"),
+            l2_bytes=_last_level_cache(),
+        )
+        self._library = _bound(ctypes.CDLL(str(library)))
+
+    def synchronize(self) -> None:
+        """Return once everything queued on the stream has run; raise what it left behind."""
+        message = ctypes.create_string_buffer(256)
+        if self._library.cudabench_synchronize(message, len(message)) != 0:
+            raise DeviceError(
+                "work queued on the host stream failed: " + message.value.decode(errors="replace")
+            )
+
+    def event(self) -> HostEvent:
+        """Return a new timing event."""
+        return HostEvent(self._library)
+
+    def free_bytes(self) -> int:
+        """Return how much memory can be allocated without swapping."""
+        return _host_memory("MemAvailable")
+
+    def clocks(self) -> Clocks | None:
+        """Return None: a CPU's clocks are not read."""
+        return None
+
+    def current(self) -> AbstractContextManager[None]:
+        """Return a context that changes nothing: there is one host stream."""
+        return nullcontext()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep the worker from running what is queued until the context ends."""
+        gate = self._library.cudabench_hold()
+        try:
+            yield
+        finally:
+            self._library.cudabench_release(gate)
+
+
+def _require_complete(*events: Event) -> None:
+    if not all(event.complete() for event in events):
+        raise EventNotReadyError("the event has not completed")
+
+
+def _require_cuda(index: int) -> None:
+    if torch.version.cuda is None:
+        raise DeviceError(
+            f"this PyTorch ({torch.__version__}) is built without CUDA",
+            "Install a CUDA build of torch, or use --device host",
+        )
+    count = torch.cuda.device_count()
+    if count == 0:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        because = "" if visible is None else f" (CUDA_VISIBLE_DEVICES is {visible!r})"
+        raise DeviceError(
+            f"PyTorch sees no CUDA device{because}",
+            "Check nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device host",
+        )
+    if index >= count:
+        last = f"cuda:{count - 1}"
+        raise DeviceError(
+            f"there is no cuda:{index}; this machine has {count} CUDA device(s)",
+            "Use cuda:0" if count == 1 else f"Use cuda:0 to {last}",
+        )
+
+
+def _peak_bandwidth(properties: Any) -> float | None:
+    """Return bytes a second of the device's memory: two transfers a clock, bus width in bits."""
+    clock_khz = getattr(properties, "memory_clock_rate", 0)
+    bus_bits = getattr(properties, "memory_bus_width", 0)
+    return clock_khz * 1e3 * 2 * bus_bits / 8 or None
+
+
+class _NvmlDevice:
+    """A GPU as NVIDIA's management library sees it, for what PyTorch does not tell."""
+
+    def __init__(self, nvml: Any, handle: Any) -> None:
+        self._nvml = nvml
+        self._handle = handle
+        self.driver = str(nvml.nvmlSystemGetDriverVersion())
+
+    @classmethod
+    def of(cls, properties: Any) -> "_NvmlDevice | None":
+        """Return the GPU of PyTorch's `properties`, or None where NVML is not to be had."""
+        import pynvml
+
+        try:
+            pynvml.nvmlInit()
+            # By its UUID: CUDA_VISIBLE_DEVICES renumbers PyTorch's devices, not NVML's.
+            return cls(pynvml, pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{properties.uuid}"))
+        except pynvml.NVMLError:
+            return None
+
+    def clocks(self) -> Clocks | None:
+        """Return the clocks now, or None where NVML refuses to say."""
+        nvml = self._nvml
+        try:
+            return Clocks(
+                sm_mhz=nvml.nvmlDeviceGetClockInfo(self._handle, nvml.NVML_CLOCK_SM),
+                memory_mhz=nvml.nvmlDeviceGetClockInfo(self._handle, nvml.NVML_CLOCK_MEM),
+                throttle_reasons=self._throttle_reasons(),
+            )
+        except nvml.NVMLError:
+            return None
+
+    def _throttle_reasons(self) -> tuple[str, ...]:
+        active = self._nvml.nvmlDeviceGetCurrentClocksThrottleReasons(self._handle)
+        names = {
+            "gpu idle": self._nvml.nvmlClocksThrottleReasonGpuIdle,
+            "applications clocks": self._nvml.nvmlClocksThrottleReasonApplicationsClocksSetting,
+            "software power cap": self._nvml.nvmlClocksThrottleReasonSwPowerCap,
+            "hardware slowdown": self._nvml.nvmlClocksThrottleReasonHwSlowdown,
+            "sync boost": self._nvml.nvmlClocksThrottleReasonSyncBoost,
+            "software thermal": self._nvml.nvmlClocksThrottleReasonSwThermalSlowdown,
+            "hardware thermal": self._nvml.nvmlClocksThrottleReasonHwThermalSlowdown,
+            "hardware power brake": self._nvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown,
+        }
+        return tuple(name for name, bit in names.items() if active & bit)
+
+
+def _bound(library: ctypes.CDLL) -> ctypes.CDLL:
+    """Declare the functions at the end of `kernels/host_stream.cpp`."""
+    handle = ctypes.c_void_p
+    signatures: dict[str, tuple[Any, list[Any]]] = {
+        "cudabench_synchronize": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_size_t]),
+        "cudabench_hold": (handle, []),
+        "cudabench_release": (None, [handle]),
+        "cudabench_event_create": (handle, []),
+        "cudabench_event_destroy": (None, [handle]),
+        "cudabench_event_record": (None, [handle]),
+        "cudabench_event_query": (ctypes.c_int, [handle]),
+        "cudabench_event_elapsed_ns": (ctypes.c_int64, [handle, handle]),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+def _host_memory(field: str) -> int:
+    """Return a field of Linux's /proc/meminfo in bytes; elsewhere the physical memory."""
+    try:
+        found = re.search(rf"^{field}:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    except OSError:
+        found = None
+    if found:
+        return int(found[1]) * 1024
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _last_level_cache() -> int | None:
+    """Return the size of the CPU's last cache level in bytes, from Linux's sysfs."""
+    sizes = {}
+    for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        size = re.fullmatch(r"(\d+)K", (index / "size").read_text().strip())
+        if size:
+            sizes[int((index / "level").read_text())] = int(size[1]) * 1024
+    return sizes[max(sizes)] if sizes else None

@@ -1,0 +1,289 @@
+"""Compile and load the kernels, once for each combination of what they depend on.
+
+Each combination of sources, flags, torch, compilers and architecture has a folder of its own in
+the user's cache. The file lock that guards a build ends with its process, so a killed build
+blocks nobody. PyTorch's own lock file outlives its owner (pytorch issue 189245); it lies in the
+folder that a new build empties first.
+"""
+
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import filelock
+import ninja
+import platformdirs
+import torch
+
+from cudabench.errors import BuildError
+
+CACHE_VARIABLE = "CUDABENCH_CACHE_DIR"
+
+_FLAGS = ("-O3",)
+_LOG_LINES = 30
+_SOURCE_SUFFIXES = (".cpp", ".cu", ".h")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What to compile.
+
+    Attributes:
+        name: The operator family.
+        folder: Where the sources are; all of it counts for the hash, headers too.
+        sources: File names in `folder`.
+        capability: The device's compute capability, or None for a build without CUDA.
+    """
+
+    name: str
+    folder: Path
+    sources: tuple[str, ...]
+    capability: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Library:
+    """A compiled library, loaded into PyTorch as `torch.ops.<namespace>`."""
+
+    path: Path
+    namespace: str
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """The compilers of a build, each in its own words; `cuda_home` holds nvcc."""
+
+    cxx: str
+    nvcc: str | None = None
+    cuda_home: Path | None = None
+
+
+def load(recipe: Recipe, notify: Callable[[str], None]) -> Library:
+    """Return the library of `recipe`, compiled first where the cache does not hold it.
+
+    Args:
+        recipe: What to compile.
+        notify: Told in one line before anything that takes seconds.
+
+    Raises:
+        BuildError: A compiler is missing, broken or of the wrong version, the sources do not
+            compile, or the cache cannot be written.
+    """
+    tools = toolchain(with_cuda=recipe.capability is not None)
+    digest = _digest(recipe, tools)
+    namespace = f"cudabench_{recipe.name}_{digest}"
+    folder = _private_folder(cache_root() / digest)
+    library = Library(folder / "build" / f"{namespace}.so", namespace)
+    if not _is_complete(folder):
+        with _locked(folder, notify):
+            if not _is_complete(folder):
+                notify(f"compiling {recipe.name} (once; it is kept in {folder})")
+                _compile(recipe, tools, library, folder / "build.log")
+                (folder / "complete").touch()
+    torch.ops.load_library(library.path)  # type: ignore[no-untyped-call]
+    return library
+
+
+def cache_root() -> Path:
+    """Return the folder that holds every build: the variable's, or the user's cache."""
+    chosen = os.environ.get(CACHE_VARIABLE)
+    return Path(chosen).absolute() if chosen else platformdirs.user_cache_path("cudabench")
+
+
+@cache
+def toolchain(with_cuda: bool) -> Toolchain:
+    """Return the compilers that a build would use.
+
+    Raises:
+        BuildError: One is missing, does not run, or is of another CUDA than PyTorch's.
+    """
+    cxx = _cxx_version()
+    if not with_cuda:
+        return Toolchain(cxx)
+    home = _cuda_home()
+    return Toolchain(cxx, _nvcc_version(home / "bin" / "nvcc"), home)
+
+
+def _cxx_version() -> str:
+    command = os.environ.get("CXX", "c++")
+    found = shutil.which(command)
+    if found is None:
+        raise BuildError(
+            f"no C++ compiler: {command!r} is not on the PATH",
+            "Install g++ (Debian, Ubuntu: apt-get install g++), or set CXX to a compiler",
+        )
+    return _version(Path(found), "Repair it, or set CXX to another compiler").splitlines()[0]
+
+
+def _cuda_home() -> Path:
+    """Return the CUDA toolkit's folder, searched for in the order of PyTorch's own search."""
+    on_path = shutil.which("nvcc")
+    places = {
+        "CUDA_HOME": os.environ.get("CUDA_HOME"),
+        "CUDA_PATH": os.environ.get("CUDA_PATH"),
+        "the PATH": on_path and str(Path(on_path).parent.parent),
+        "/usr/local/cuda": "/usr/local/cuda",
+    }
+    for place in places.values():
+        if place and (Path(place) / "bin" / "nvcc").exists():
+            return Path(place)
+    searched = ", ".join(f"{name}={place}" if place else name for name, place in places.items())
+    raise BuildError(
+        f"no CUDA compiler: nvcc was searched for in {searched}",
+        f"Install the CUDA {torch.version.cuda} toolkit and set CUDA_HOME to its folder,"
+        " or use --device host",
+    )
+
+
+def _nvcc_version(nvcc: Path) -> str:
+    version = _version(nvcc, "Reinstall the CUDA toolkit, or set CUDA_HOME to another")
+    release = re.search(r"release (\d+)\.(\d+)", version)
+    if release is None:
+        raise BuildError(f"{nvcc} does not say which CUDA release it is: {version!r}")
+    wanted = str(torch.version.cuda)
+    if release[1] != wanted.split(".")[0]:
+        raise BuildError(
+            f"{nvcc} is of CUDA {release[1]}.{release[2]}, this PyTorch"
+            f" ({torch.__version__}) of CUDA {wanted}",
+            f"Set CUDA_HOME to a CUDA {wanted} toolkit, or install the torch that matches nvcc",
+        )
+    return version.splitlines()[-1]
+
+
+def _version(compiler: Path, remedy: str) -> str:
+    try:
+        ran = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = getattr(error, "stderr", None) or str(error)
+        raise BuildError(f"{compiler} does not run: {said.strip()}", remedy) from error
+    return ran.stdout.strip()
+
+
+def _digest(recipe: Recipe, tools: Toolchain) -> str:
+    parts = [
+        *recipe.sources,
+        str(recipe.capability),
+        *_FLAGS,
+        torch.__version__,
+        str(torch.version.cuda),
+        repr(tools),
+        platform.machine(),
+    ]
+    for path in sorted(recipe.folder.iterdir()):
+        if path.suffix in _SOURCE_SUFFIXES:
+            parts += [path.name, path.read_text(encoding="utf-8")]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _private_folder(folder: Path) -> Path:
+    """Make `folder` and those above it for this user alone; code is loaded from it."""
+    remedy = f"Set {CACHE_VARIABLE} to a folder that you own"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in (folder.parent, folder):
+            if path.stat().st_uid != os.getuid():
+                raise BuildError(f"the build cache {path} belongs to another user", remedy)
+            if path.stat().st_mode & 0o077:
+                path.chmod(0o700)
+    except OSError as error:
+        raise BuildError(
+            f"cannot write the build cache {folder}: {error.strerror}", remedy
+        ) from error
+    return folder
+
+
+def _is_complete(folder: Path) -> bool:
+    return (folder / "complete").exists()
+
+
+@contextmanager
+def _locked(folder: Path, notify: Callable[[str], None]) -> Iterator[None]:
+    lock = filelock.FileLock(folder / "lock")
+    try:
+        lock.acquire(blocking=False)
+    except filelock.Timeout:
+        age = time.time() - (folder / "lock").stat().st_mtime
+        notify(f"another process is compiling it, for {age:.0f} s now ({lock.lock_file}); waiting")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _compile(recipe: Recipe, tools: Toolchain, library: Library, log: Path) -> None:
+    folder = library.path.parent
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+    with _build_environment(tools), _output_in(log):
+        from torch.utils import cpp_extension
+
+        try:
+            cpp_extension.load(
+                library.namespace,
+                [str(recipe.folder / source) for source in recipe.sources],
+                extra_cflags=[*_FLAGS, *_cuda_defines(recipe)],
+                extra_cuda_cflags=[*_FLAGS, *_architecture(recipe)],
+                build_directory=str(folder),
+                with_cuda=recipe.capability is not None,
+                is_python_module=False,
+                verbose=True,
+            )
+        except (RuntimeError, OSError) as error:
+            # Or the next attempt in this process would skip the build and load nothing.
+            cpp_extension.JIT_EXTENSION_VERSIONER.entries.pop(library.namespace, None)
+            tail = "\n".join(log.read_text(errors="replace").splitlines()[-_LOG_LINES:])
+            raise BuildError(
+                f"{recipe.name} did not compile; the whole log is {log}\n{tail or error}"
+            ) from error
+
+
+def _cuda_defines(recipe: Recipe) -> list[str]:
+    """Open the CUDA part of PyTorch's C shim, and of add2.cpp."""
+    return ["-DUSE_CUDA"] if recipe.capability else []
+
+
+def _architecture(recipe: Recipe) -> list[str]:
+    """Name the device's own architecture: it stands before any TORCH_CUDA_ARCH_LIST."""
+    if recipe.capability is None:
+        return []
+    number = "{}{}".format(*recipe.capability)
+    return [f"-gencode=arch=compute_{number},code=sm_{number}"]
+
+
+@contextmanager
+def _build_environment(tools: Toolchain) -> Iterator[None]:
+    """Put ninja on the PATH, which lacks it where a virtual environment is not activated."""
+    before = dict(os.environ)
+    os.environ["PATH"] = os.pathsep.join([ninja.BIN_DIR, before.get("PATH", os.defpath)])
+    if tools.cuda_home:
+        os.environ["CUDA_HOME"] = str(tools.cuda_home)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@contextmanager
+def _output_in(log: Path) -> Iterator[None]:
+    """Send what ninja and the compilers print, which PyTorch sends to descriptor 1, to `log`."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    with log.open("wb") as file:
+        os.dup2(file.fileno(), 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)

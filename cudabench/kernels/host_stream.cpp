@@ -1,0 +1,147 @@
+#include "host_stream.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <future>
+#include <stdexcept>
+#include <utility>
+
+namespace cudabench {
+
+HostStream::HostStream() : worker_([this] { run(); }) {}
+
+HostStream::~HostStream() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+  }
+  work_queued_.notify_one();
+  worker_.join();
+}
+
+void HostStream::enqueue(Task task) {
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    work_done_.wait(lock, [this] { return tasks_.size() < kQueueLimit; });
+    tasks_.push_back(std::move(task));
+    ++queued_;
+  }
+  work_queued_.notify_one();
+}
+
+void HostStream::synchronize() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  work_done_.wait(lock, [this, last = queued_] { return done_ >= last; });
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+void HostStream::run() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    work_queued_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
+    if (tasks_.empty()) return;
+    Task task = std::move(tasks_.front());
+    tasks_.pop_front();
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      task();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    task = nullptr;  // what the task holds is released before it counts as done
+    lock.lock();
+    if (error && !error_) error_ = error;
+    ++done_;
+    work_done_.notify_all();
+  }
+}
+
+struct HostEvent::Mark {
+  std::atomic<bool> complete{false};
+  int64_t timestamp_ns = 0;  // written before `complete`
+};
+
+void HostEvent::record(HostStream& stream) {
+  mark_ = std::make_shared<Mark>();
+  stream.enqueue([mark = mark_] {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    mark->timestamp_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+    mark->complete.store(true, std::memory_order_release);
+  });
+}
+
+HostEvent::State HostEvent::state() const {
+  if (!mark_) return State::kNeverRecorded;
+  return mark_->complete.load(std::memory_order_acquire) ? State::kComplete : State::kPending;
+}
+
+int64_t HostEvent::timestamp_ns() const {
+  if (state() != State::kComplete) throw std::logic_error("the event has not completed");
+  return mark_->timestamp_ns;
+}
+
+HostStream& current_host_stream() {
+  static HostStream stream;
+  return stream;
+}
+
+}  // namespace cudabench
+
+// The functions that cudabench/device.py calls through ctypes. Event handles are HostEvent pointers.
+extern "C" {
+
+// Returns 0, or -1 with the text of the first exception that a task left since the last call.
+int cudabench_synchronize(char* message, std::size_t size) {
+  try {
+    cudabench::current_host_stream().synchronize();
+    return 0;
+  } catch (const std::exception& error) {
+    std::snprintf(message, size, "%s", error.what());
+  } catch (...) {
+    std::snprintf(message, size, "a task threw something that is no std::exception");
+  }
+  return -1;
+}
+
+// Holds the worker back from here on in the stream's order until the gate is released.
+void* cudabench_hold() {
+  auto* gate = new std::promise<void>;
+  cudabench::current_host_stream().enqueue(
+      [opened = gate->get_future().share()] { opened.wait(); });
+  return gate;
+}
+
+void cudabench_release(void* gate) {
+  static_cast<std::promise<void>*>(gate)->set_value();
+  delete static_cast<std::promise<void>*>(gate);
+}
+
+void* cudabench_event_create() { return new cudabench::HostEvent; }
+
+void cudabench_event_destroy(void* event) { delete static_cast<cudabench::HostEvent*>(event); }
+
+void cudabench_event_record(void* event) {
+  static_cast<cudabench::HostEvent*>(event)->record(cudabench::current_host_stream());
+}
+
+// Returns 1 where the event is complete, 0 where it is pending, -1 where it was never recorded.
+int cudabench_event_query(void* event) {
+  switch (static_cast<cudabench::HostEvent*>(event)->state()) {
+    case cudabench::HostEvent::State::kComplete:
+      return 1;
+    case cudabench::HostEvent::State::kPending:
+      return 0;
+    default:
+      return -1;
+  }
+}
+
+// Both events must be complete: ask cudabench_event_query first.
+int64_t cudabench_event_elapsed_ns(void* start, void* end) {
+  return static_cast<cudabench::HostEvent*>(end)->timestamp_ns() -
+         static_cast<cudabench::HostEvent*>(start)->timestamp_ns();
+}
+
+}  // extern "C"

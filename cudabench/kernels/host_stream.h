@@ -1,0 +1,67 @@
+#pragma once
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace cudabench {
+
+// What a CUDA stream is to a GPU, for the CPU: one worker thread that runs queued tasks in the
+// order they were queued, while the thread that queued them goes on. Nothing is simulated.
+class HostStream {
+ public:
+  using Task = std::function<void()>;
+
+  // As many launches wait as on a CUDA stream before the next launch blocks.
+  static constexpr std::size_t kQueueLimit = 1024;
+
+  HostStream();
+  ~HostStream();  // runs what is queued, then ends the worker
+  HostStream(const HostStream&) = delete;
+  HostStream& operator=(const HostStream&) = delete;
+
+  // Returns once the task is queued; blocks only while kQueueLimit tasks are waiting.
+  void enqueue(Task task);
+
+  // Returns once every task queued before it has run. Rethrows the first exception that a task
+  // left since the last call, as CUDA reports a failed kernel at the next synchronize.
+  void synchronize();
+
+ private:
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable work_queued_;
+  std::condition_variable work_done_;
+  std::deque<Task> tasks_;
+  uint64_t queued_ = 0;
+  uint64_t done_ = 0;
+  bool stopping_ = false;
+  std::exception_ptr error_;
+  std::thread worker_;
+};
+
+// A point in a stream's order that carries the worker's clock once the worker has passed it.
+class HostEvent {
+ public:
+  enum class State { kNeverRecorded, kPending, kComplete };
+
+  void record(HostStream& stream);
+  State state() const;
+  // The worker's steady clock. Throws std::logic_error unless the event is complete.
+  int64_t timestamp_ns() const;
+
+ private:
+  struct Mark;
+  std::shared_ptr<Mark> mark_;  // shared with the worker: an event may be dropped while pending
+};
+
+// The stream that every launch of this process goes to.
+HostStream& current_host_stream();
+
+}  // namespace cudabench

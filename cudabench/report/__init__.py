@@ -1,0 +1,1 @@
+"""Records to what a person reads: tables, words, messages."""

@@ -1,0 +1,242 @@
+"""Operators x modes x clocks: yields one measurement at a time."""
+
+import platform
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+import torch
+
+import cudabench
+from cudabench import timing
+from cudabench.device import CudaDevice, Device, HostDevice
+from cudabench.errors import BadInputError, DeviceError
+from cudabench.kernels import (
+    ADD2,
+    OPERATORS,
+    Buffers,
+    Launch,
+    Library,
+    Operator,
+    Toolchain,
+    add2_library,
+    toolchain,
+)
+from cudabench.records import (
+    BOTH,
+    MODES,
+    Backlog,
+    Clock,
+    Clocks,
+    Environment,
+    Loop,
+    Measurement,
+    Mode,
+    Sample,
+    Session,
+)
+from cudabench.units import size
+
+# a, b and c, what `a + b` allocates, and what comparing the two takes.
+_BUFFERS_AT_ONCE = 5
+# A backlog lasts about ten times the operator: between 0.7 of that and whatever the doubling
+# that passes 0.7 comes to.
+_BACKLOG_RATIO = 10
+_CLOSE_ENOUGH = 0.7
+
+
+@dataclass(frozen=True)
+class Bench:
+    """An open device, add2 compiled for it, and the compilers that were used."""
+
+    device: Device
+    library: Library
+    tools: Toolchain
+
+
+def open_bench(spec: str, notify: Callable[[str], None]) -> Bench:
+    """Open the device that `spec` names and compile add2 for it where the cache lacks it.
+
+    Args:
+        spec: `auto` (CUDA where there is a device, else the host), `cuda`, `cuda:K` or `host`.
+        notify: Told in one line before anything that takes seconds.
+
+    Raises:
+        BadInputError: `spec` is none of these.
+        DeviceError: There is no such device.
+        BuildError: add2 could not be compiled.
+    """
+    index = re.fullmatch(r"cuda(?::(\d{1,4}))?", spec)
+    if index is None and spec not in ("auto", "host"):
+        raise BadInputError(f"unknown device {spec!r}", "Use auto, cuda, cuda:K or host")
+    if index or (spec == "auto" and torch.cuda.is_available()):
+        cuda = CudaDevice(int(index[1] or 0) if index else 0)
+        library = add2_library(cuda.capability, notify)
+        return Bench(cuda, library, toolchain(with_cuda=True))
+    library = add2_library(None, notify)
+    return Bench(HostDevice(library.path), library, toolchain(with_cuda=False))
+
+
+def run(bench: Bench, n: int, clock: Clock, loop: Loop) -> Iterator[Measurement]:
+    """Yield add2, `a + b` and `torch.add(out=)` at `n` elements, with both synchronizes.
+
+    Each operator's result is compared with PyTorch's before it is timed.
+
+    Raises:
+        DeviceError: The buffers do not fit the device's memory.
+    """
+    buffers = _buffers(bench.device, n)
+    for operator in OPERATORS:
+        launch = operator.bind(bench.library, buffers)
+        correct = is_correct(bench.device, launch, buffers)
+        samples = timing.measure(bench.device, launch, BOTH, clock, loop)
+        yield _measurement(operator, n, clock, BOTH, samples, correct)
+
+
+def sync_modes(
+    bench: Bench, n: int, clocks: Sequence[Clock], backlogs: Sequence[bool], loop: Loop
+) -> Iterator[Measurement]:
+    """Yield add2 at `n` elements in the four modes on each clock, for each of `backlogs`.
+
+    Args:
+        bench: Where.
+        n: Elements in each buffer.
+        clocks: The clocks, in the order wanted.
+        backlogs: False for an idle stream, True for one with work queued before each iteration.
+        loop: How many iterations.
+
+    Raises:
+        DeviceError: The buffers do not fit the device's memory.
+    """
+    buffers = _buffers(bench.device, n)
+    launch = ADD2.bind(bench.library, buffers)
+    correct = is_correct(bench.device, launch, buffers)
+    for wanted in backlogs:
+        backlog, queue = _backlog(bench, n, launch) if wanted else (None, timing.no_backlog)
+        for clock in clocks:
+            for mode in MODES:
+                samples = timing.measure(bench.device, launch, mode, clock, loop, queue)
+                yield _measurement(ADD2, n, clock, mode, samples, correct, backlog)
+
+
+def is_correct(device: Device, launch: Launch, buffers: Buffers) -> bool:
+    """Return whether the launch gives PyTorch's own sum, bit for bit.
+
+    The output is filled with NaN first, so that one which is not written is wrong. IEEE 754
+    leaves one right result for each sum: nothing is tolerated.
+    """
+    with device.current():
+        buffers.c.fill_(torch.nan)
+        device.synchronize()
+        result = launch()
+        device.synchronize()
+        return torch.equal(result, buffers.a + buffers.b)
+
+
+class Recorder:
+    """Takes down when and where a session is measured, from its start to its end."""
+
+    def __init__(self, bench: Bench, session_id: str, command: str) -> None:
+        self._bench = bench
+        self._id = session_id
+        self._command = command
+        self._started = _now()
+        self._clocks_at_start = bench.device.clocks()
+
+    def session(self, measurements: Sequence[Measurement]) -> Session:
+        """Return the session, ended now."""
+        return Session(
+            id=self._id,
+            command=self._command,
+            started=self._started,
+            ended=_now(),
+            environment=_environment(self._bench, self._clocks_at_start),
+            measurements=tuple(measurements),
+        )
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+def _measurement(
+    operator: Operator,
+    n: int,
+    clock: Clock,
+    mode: Mode,
+    samples: Sequence[Sample],
+    correct: bool,
+    backlog: Backlog | None = None,
+) -> Measurement:
+    return Measurement(
+        operator=operator.name,
+        n=n,
+        bytes_moved=operator.bytes_per_element * n,
+        clock=clock,
+        mode=mode,
+        backlog=backlog,
+        samples=tuple(samples),
+        correct=correct,
+    )
+
+
+def _buffers(device: Device, n: int) -> Buffers:
+    needed = _BUFFERS_AT_ONCE * 4 * n
+    free = device.free_bytes()
+    if needed > free:
+        raise DeviceError(
+            f"n = {n:,} needs {size(needed)} ({_BUFFERS_AT_ONCE} float32 buffers), and"
+            f" {device.properties.label} has {size(free)} free of"
+            f" {size(device.properties.memory_bytes)}",
+            "Use a smaller --n",
+        )
+    return Buffers.random(device, n)
+
+
+def _backlog(bench: Bench, n: int, launch: Launch) -> tuple[Backlog, Callable[[], None]]:
+    """Return a backlog that lasts about ten times the operator, and what queues it.
+
+    It is launches of the operator on buffers of their own. Where those are over before the host
+    has queued the next one, no number of them is a backlog: the buffers then double until the
+    device falls behind.
+    """
+    device = bench.device
+    alone = timing.measure(device, launch, BOTH, Clock.PERF_COUNTER, Loop())
+    wanted = _BACKLOG_RATIO * _CLOSE_ENOUGH * min(sample.seconds for sample in alone)
+    elements = n
+    while True:
+        queue = timing.backlog_of(ADD2.bind(bench.library, Buffers.random(device, elements)))
+        lasts = timing.backlog_seconds(device, queue)
+        if lasts >= wanted or Buffers.bytes_needed(2 * elements) > device.free_bytes():
+            return Backlog(timing.BACKLOG_LAUNCHES, elements, lasts), queue
+        elements *= 2
+
+
+def _environment(bench: Bench, clocks_at_start: Clocks | None) -> Environment:
+    return Environment(
+        cudabench=cudabench.__version__,
+        command=shlex.join(["cudabench", *sys.argv[1:]]),
+        python=platform.python_version(),
+        platform=platform.platform(),
+        cpu=_cpu_name(),
+        torch=torch.__version__,
+        torch_cuda=torch.version.cuda,
+        cxx=bench.tools.cxx,
+        nvcc=bench.tools.nvcc,
+        device=bench.device.properties,
+        clocks_at_start=clocks_at_start,
+        clocks_at_end=bench.device.clocks(),
+    )
+
+
+def _cpu_name() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        text = ""
+    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return found[1] if found else platform.processor() or platform.machine()

@@ -1,0 +1,88 @@
+"""Fixtures: the host stream and, where there is one, the CUDA device; the real command line."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+
+from cudabench import runner
+from cudabench.device import HostDevice
+from cudabench.kernels import ADD2, Buffers, Launch
+from cudabench.runner import Bench
+
+Cli = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if not torch.cuda.is_available():
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def build_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Compile for this run, not from the user's cache; commands that tests start share it."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CUDABENCH_CACHE_DIR", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def host_bench(build_cache: Path) -> Bench:
+    return runner.open_bench("host", print)
+
+
+@pytest.fixture(scope="session", params=["host", pytest.param("cuda", marks=pytest.mark.gpu)])
+def bench(request: pytest.FixtureRequest, build_cache: Path) -> Bench:
+    """The host stream, and the CUDA device where there is one: what holds for both."""
+    return runner.open_bench(request.param, print)
+
+
+@pytest.fixture
+def host(host_bench: Bench) -> HostDevice:
+    assert isinstance(host_bench.device, HostDevice)
+    return host_bench.device
+
+
+@contextmanager
+def occupied(bench: Bench) -> Iterator[None]:
+    """Keep the device busy, so that what is queued meanwhile has not run."""
+    if isinstance(bench.device, HostDevice):
+        with bench.device.held():
+            yield
+    else:
+        torch.cuda._sleep(2_000_000_000)  # cycles: about a second
+        yield
+
+
+def bound_add2(bench: Bench, n: int) -> tuple[Launch, Buffers]:
+    buffers = Buffers.random(bench.device, n)
+    return ADD2.bind(bench.library, buffers), buffers
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    """Run `cudabench` with the arguments in a new process and folder; return what it printed."""
+
+    def run(
+        *arguments: str, code: str | None = None, **env: str
+    ) -> "subprocess.CompletedProcess[str]":
+        entry = ["-c", code] if code else ["-m", "cudabench"]
+        return subprocess.run(
+            [sys.executable, *entry, *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), **env},
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            check=False,
+        )
+
+    return run
