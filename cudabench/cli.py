@@ -133,8 +133,7 @@ def run(
         return runner.run(bench, request.n, clock, request.loop)
 
     session = _recorded(request, measure, total=3)
-    _report(run_report(session))
-    _exit_by_results(session)
+    _report(request, session, run_report(session))
 
 
 @app.command()
@@ -168,8 +167,7 @@ def sync_modes(
         return runner.sync_modes(bench, request.n, clocks, backlogs, request.loop)
 
     session = _recorded(request, measure, total=len(MODES) * len(clocks) * len(backlogs))
-    _report(sync_modes_report(session, output().width))
-    _exit_by_results(session)
+    _report(request, session, sync_modes_report(session, output().width))
 
 
 def main() -> None:
@@ -228,22 +226,19 @@ def _recorded(
     recorder = runner.Recorder(bench, request.session_id, request.command)
     session = recorder.session(list(messages.progress(measure(bench), total, "measuring")))
     store.write(session, request.destination)
-    for path in request.destination.paths():
-        messages.note(f"wrote {path}")
     return session
 
 
-def _report(renderables: Iterable[RenderableType]) -> None:
+def _report(request: _Request, session: Session, renderables: Iterable[RenderableType]) -> None:
+    """Print the session and where it was written; exit with 1 where a result was wrong."""
     console = output()
     for renderable in renderables:
         console.print(renderable)
-
-
-def _exit_by_results(session: Session) -> None:
-    """Exit with 1 where an operator's result was wrong."""
+    for path in request.destination.paths():
+        request.messages.note(f"wrote {path}")
     wrong = sorted({m.operator for m in session.measurements if m.correct is False})
     for operator in wrong:
-        Messages().error(
+        request.messages.error(
             f"{operator} gave another result than PyTorch, so its timing is invalid."
             " Correct the kernel first"
         )

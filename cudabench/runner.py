@@ -3,6 +3,7 @@
 import platform
 import re
 import shlex
+import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -206,7 +207,8 @@ def _backlog(bench: Bench, n: int, launch: Launch) -> tuple[Backlog, Callable[[]
     """
     device = bench.device
     alone = timing.measure(device, launch, BOTH, Clock.PERF_COUNTER, Loop())
-    wanted = _BACKLOG_RATIO * _CLOSE_ENOUGH * min(sample.seconds for sample in alone)
+    operator = statistics.median(sample.seconds for sample in alone)
+    wanted = _BACKLOG_RATIO * _CLOSE_ENOUGH * operator
     elements = n
     while True:
         queue = timing.backlog_of(ADD2.bind(bench.library, Buffers.random(device, elements)))

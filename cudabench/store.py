@@ -48,35 +48,43 @@ class Destination:
         Raises:
             BadInputError: A folder cannot be made or written, or a file's place is taken.
         """
+        if len({path.absolute() for path in self.paths()}) < len(self.paths()):
+            raise BadInputError("--csv and --json name the same file", "Name two files")
         for path in self.paths():
+            if path.is_dir():
+                raise BadInputError(f"cannot write {path}: it is a folder", "Name a file")
             made = [folder for folder in path.absolute().parents if not folder.exists()]
             try:
                 with _replacing(path, keep=False):
                     pass
             except OSError as error:
-                raise BadInputError(
-                    f"cannot write {path}: {error.strerror}", "Name another place with --out"
-                ) from error
+                raise _unwritable(path, error) from error
             finally:
                 for folder in made:
                     with suppress(OSError):
                         folder.rmdir()
-            if path.is_dir():
-                raise BadInputError(f"cannot write {path}: it is a folder", "Name a file")
 
 
 def write(session: Session, destination: Destination) -> None:
     """Write the session's samples and summary as CSV and the whole of it as JSON.
 
     CSV has decimal points and UTF-8 whatever the locale; JSON holds the raw samples.
+
+    Raises:
+        BadInputError: A file could not be written; what was in its place is untouched.
     """
-    with _replacing(destination.samples) as path:
-        samples_frame(session).to_csv(path, index=False, encoding="utf-8")
-    with _replacing(destination.summary) as path:
-        summary_frame(session).to_csv(path, index=False, encoding="utf-8")
-    with _replacing(destination.session) as path:
-        text = json.dumps(dataclasses.asdict(session), indent=1, ensure_ascii=False)
-        path.write_text(text + "\n", encoding="utf-8")
+    whole = json.dumps(dataclasses.asdict(session), indent=1, ensure_ascii=False)
+    texts = {
+        destination.samples: samples_frame(session).to_csv(index=False),
+        destination.summary: summary_frame(session).to_csv(index=False),
+        destination.session: whole + "\n",
+    }
+    for path, text in texts.items():
+        try:
+            with _replacing(path) as temporary:
+                temporary.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise _unwritable(path, error) from error
 
 
 def samples_frame(session: Session) -> "pd.DataFrame":
@@ -131,6 +139,10 @@ def _figures(measurement: Measurement) -> dict[str, Any]:
         "bytes_per_second": measurement.bandwidth,
         "correct": measurement.correct,
     }
+
+
+def _unwritable(path: Path, error: OSError) -> BadInputError:
+    return BadInputError(f"cannot write {path}: {error.strerror}", "Name another place with --out")
 
 
 @contextmanager

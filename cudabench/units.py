@@ -38,8 +38,10 @@ def parse_count(text: str, name: str = "n") -> int:
 
 
 def microseconds(seconds: float) -> str:
-    """Return `seconds` in microseconds with two decimals and no unit, such as `1,234.50`."""
-    return f"{seconds * 1e6:,.2f}"
+    """Return `seconds` in microseconds without the unit: `3.58`, `186.3`, `13,501`."""
+    value = seconds * 1e6
+    decimals = 2 if abs(value) < 99.995 else 1 if abs(value) < 999.95 else 0
+    return f"{value:,.{decimals}f}"
 
 
 def duration(seconds: float) -> str:

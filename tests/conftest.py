@@ -58,7 +58,7 @@ def occupied(bench: Bench) -> Iterator[None]:
         with bench.device.held():
             yield
     else:
-        torch.cuda._sleep(2_000_000_000)  # cycles: about a second
+        torch.cuda._sleep(2_000_000_000)  # type: ignore[no-untyped-call]  # about a second
         yield
 
 

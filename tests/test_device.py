@@ -157,10 +157,7 @@ def test_the_host_stream_in_cpp(tmp_path: Path, sanitizer: str) -> None:
         kernels.SOURCE_FOLDER / "host_stream.cpp",
     ]
     flags = ["-std=c++17", "-O1", "-g", "-pthread", "-Wall", "-Wextra", "-Werror"]
-    subprocess.run(
-        ["c++", *flags, f"-fsanitize={sanitizer}", f"-I{kernels.SOURCE_FOLDER}", *sources]
-        + ["-o", program],
-        check=True,
-    )
+    options = [f"-fsanitize={sanitizer}", f"-I{kernels.SOURCE_FOLDER}", "-o", str(program)]
+    subprocess.run(["c++", *flags, *options, *map(str, sources)], check=True)
     ran = subprocess.run([program], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "all as expected\n", "")

@@ -114,26 +114,25 @@ def test_add2_reaches_beyond_32_bit_indices() -> None:
     assert bool((out == 2).all())
 
 
+def compiler_output(*command: str | Path) -> str:
+    ran = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    return "" if ran.returncode == 0 else ran.stdout or f"exit code {ran.returncode}"
+
+
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 def test_the_cuda_kernel_compiles(tmp_path: Path) -> None:
-    ran = subprocess.run(
-        ["nvcc", "-arch=sm_90", "-O3", "-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra"]
-        + ["-c", kernels.SOURCE_FOLDER / "add2.cu", "-o", tmp_path / "add2.o"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    warnings = ("-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra")
+    source, target = kernels.SOURCE_FOLDER / "add2.cu", tmp_path / "add2.o"
+    said = compiler_output("nvcc", "-arch=sm_90", "-O3", *warnings, "-c", source, "-o", target)
+    assert said == ""
 
 
-def test_the_cuda_binding_compiles(tmp_path: Path) -> None:
+def test_the_cuda_binding_compiles() -> None:
     include = Path(torch.__file__).parent / "include"
-    ran = subprocess.run(
-        ["c++", "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-DUSE_CUDA"]
-        + ["-DTORCH_EXTENSION_NAME=x", "-isystem", include]
-        + ["-isystem", include / "torch/csrc/api/include", kernels.SOURCE_FOLDER / "add2.cpp"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
+    flags = ("-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror")
+    defines = ("-DUSE_CUDA", "-DTORCH_EXTENSION_NAME=x")
+    folders = ("-isystem", include, "-isystem", include / "torch/csrc/api/include")
+    source = kernels.SOURCE_FOLDER / "add2.cpp"
+    assert compiler_output("c++", *flags, *defines, *folders, source) == ""

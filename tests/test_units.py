@@ -52,5 +52,11 @@ def test_durations_have_three_figures() -> None:
 
 
 def test_microseconds_and_sizes() -> None:
-    assert microseconds(0.0012345) == "1,234.50"
+    assert [microseconds(s * 1e-6) for s in (3.584, 99.996, -186.32, 999.96, 13500.62)] == [
+        "3.58",
+        "100.0",
+        "-186.3",
+        "1,000",
+        "13,501",
+    ]
     assert [size(b) for b in (12, 12 * 2**20, 20 * 2**40)] == ["12 B", "12.0 MiB", "20.0 TiB"]

@@ -29,6 +29,7 @@ from cudabench.errors import BuildError
 
 CACHE_VARIABLE = "CUDABENCH_CACHE_DIR"
 
+_USUAL_CUDA_HOME = "/usr/local/cuda"
 _FLAGS = ("-O3",)
 _LOG_LINES = 30
 _SOURCE_SUFFIXES = (".cpp", ".cu", ".h")
@@ -132,12 +133,14 @@ def _cuda_home() -> Path:
         "CUDA_HOME": os.environ.get("CUDA_HOME"),
         "CUDA_PATH": os.environ.get("CUDA_PATH"),
         "the PATH": on_path and str(Path(on_path).parent.parent),
-        "/usr/local/cuda": "/usr/local/cuda",
+        _USUAL_CUDA_HOME: _USUAL_CUDA_HOME,
     }
     for place in places.values():
         if place and (Path(place) / "bin" / "nvcc").exists():
             return Path(place)
-    searched = ", ".join(f"{name}={place}" if place else name for name, place in places.items())
+    searched = ", ".join(
+        name if place in (None, name) else f"{name}={place}" for name, place in places.items()
+    )
     raise BuildError(
         f"no CUDA compiler: nvcc was searched for in {searched}",
         f"Install the CUDA {torch.version.cuda} toolkit and set CUDA_HOME to its folder,"

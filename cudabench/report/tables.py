@@ -13,9 +13,14 @@ from cudabench.units import duration, gigabytes_per_second, microseconds
 
 _CLOCK_NAMES = {
     Clock.TIME: "time.time",
-    Clock.PERF_COUNTER: "perf_counter_ns",
+    Clock.PERF_COUNTER: "perf_counter",
     Clock.EVENT: "events",
 }
+_FIGURES = ("mean", "median", "min", "max")
+_HOST_REMARK = (
+    "On the host, add2 runs on the stream's one worker thread, PyTorch's add in the calling thread"
+    " with PyTorch's own threads."
+)
 # Below this the sentences go under the table.
 _SENTENCES_BESIDE = 120
 
@@ -25,20 +30,23 @@ def run_report(session: Session) -> Iterator[RenderableType]:
     measurements = session.measurements
     baseline = next(m for m in measurements if m.operator == "torch.add(out=)").summary.median
     first = measurements[0]
-    table = _table(
-        f"add2 and PyTorch's add, n = {first.n:,}, float32, both synchronizes,"
-        f" {_CLOCK_NAMES[first.clock]}",
-        session,
+    title = (
+        f"add2 and PyTorch's add, n = {first.n:,}, both synchronizes, {_CLOCK_NAMES[first.clock]}"
     )
-    table.add_column("operator")
-    for name in ("mean us", "median us", "min us", "max us", "GB/s", "x torch.add"):
-        table.add_column(name, justify="right", no_wrap=True)
+    yield from _heading(title, session)
+    table = _table(gap=1)
+    table.add_column("operator", no_wrap=True)
+    for name in (*_FIGURES, "GB/s", "x torch.add"):
+        table.add_column(name, justify="right", overflow="fold")
     table.add_column("result")
     for m in measurements:
         bandwidth = "" if m.bandwidth is None else gigabytes_per_second(m.bandwidth)
         ratio = f"{m.summary.median / baseline:.2f}"
         table.add_row(m.operator, *_four(m), bandwidth, ratio, _verdict(m))
     yield table
+    yield ""
+    if session.environment.device.kind == "host":
+        yield _HOST_REMARK
     yield from _article_lines(session)
 
 
@@ -53,20 +61,20 @@ def sync_modes_report(session: Session, width: int) -> Iterator[RenderableType]:
         rows = [m for m in session.measurements if (m.backlog is not None) == with_backlog]
         if not rows:
             continue
-        yield _modes_table(session, rows, explainer, beside)
+        yield from _heading(f"add2, n = {rows[0].n:,}, {_situation(rows[0])}", session)
+        yield _modes_table(rows, explainer, beside)
+        yield ""
         if not beside:
             yield from (_sentence_line(m, explainer) for m in rows)
             yield ""
 
 
-def _modes_table(
-    session: Session, rows: list[Measurement], explainer: Explainer, beside: bool
-) -> Table:
-    table = _table(f"add2, n = {rows[0].n:,}, float32, {_situation(rows[0])}", session)
+def _modes_table(rows: list[Measurement], explainer: Explainer, beside: bool) -> Table:
+    table = _table(gap=1 if beside else 0)
     table.add_column("clock", no_wrap=True)
     table.add_column("syncs", no_wrap=True)
-    for name in ("mean us", "median us", "min us", "max us", "vs both", "not ready"):
-        table.add_column(name, justify="right", no_wrap=name != "not ready")
+    for name in (*_FIGURES, "vs both", "not ready"):
+        table.add_column(name, justify="right", overflow="fold")
     if beside:
         table.add_column("what it measured", min_width=40)
     clock = None
@@ -97,17 +105,14 @@ def _situation(measurement: Measurement) -> str:
     )
 
 
-def _table(title: str, session: Session) -> Table:
-    return Table(
-        title=Text(title, style="bold"),
-        caption=Text(session.environment.device.label),
-        title_justify="left",
-        caption_justify="left",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
+def _heading(title: str, session: Session) -> Iterator[Text]:
+    yield Text(title, style="bold")
+    yield Text(f"{session.environment.device.label}, float32, in us", style="italic")
+
+
+def _table(gap: int) -> Table:
+    """Return a table with `gap` spaces and the box's one between its columns."""
+    return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
 
 
 def _four(measurement: Measurement) -> tuple[str, str, str, str]:
@@ -123,17 +128,17 @@ def _four(measurement: Measurement) -> tuple[str, str, str, str]:
 def _signed(seconds: float | None) -> str:
     if seconds is None:
         return ""
-    return "0" if seconds == 0 else f"{seconds * 1e6:+,.2f}"
+    return f"+{microseconds(seconds)}" if seconds > 0 else microseconds(seconds)
 
 
 def _ready(measurement: Measurement) -> str:
     if measurement.clock.on_host:
         return ""
-    return f"{measurement.not_ready} of {len(measurement.samples)}"
+    return f"{measurement.not_ready}/{len(measurement.samples)}"
 
 
 def _verdict(measurement: Measurement) -> Text:
-    return Text("correct") if measurement.correct else Text("WRONG, timing invalid", "bold red")
+    return Text("correct") if measurement.correct else Text("WRONG", "bold red")
 
 
 def _article_lines(session: Session) -> Iterator[str]:

@@ -1,0 +1,215 @@
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from cudabench import kernels
+from cudabench.errors import BuildError
+from cudabench.kernels import _build
+from cudabench.kernels._build import Recipe
+from tests.conftest import Cli
+
+HOST_SOURCES = ("add2.cpp", "add2_host.cpp", "host_stream.cpp")
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("CUDABENCH_CACHE_DIR", str(cache))
+    return cache
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    """A copy of the kernels to break, unlike any other: a process loads each library once."""
+    folder = Path(shutil.copytree(kernels.SOURCE_FOLDER, tmp_path / "sources"))
+    with (folder / "add2.h").open("a") as header:
+        header.write(f"// {tmp_path}\n")
+    return folder
+
+
+@pytest.fixture
+def fresh_toolchain() -> None:
+    _build.toolchain.cache_clear()
+
+
+def executable(path: Path, script: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_a_second_load_compiles_nothing(own_cache: Path, sources: Path) -> None:
+    recipe = Recipe("add2", sources, HOST_SOURCES)
+    said: list[str] = []
+    first = _build.load(recipe, said.append)
+    written = first.path.stat().st_mtime_ns
+    assert _build.load(recipe, said.append) == first
+    assert len(said) == 1
+    assert said[0].startswith("compiling add2")
+    assert first.path.stat().st_mtime_ns == written
+
+
+def test_the_cache_is_this_users_alone_and_keeps_the_log(own_cache: Path, sources: Path) -> None:
+    library = _build.load(Recipe("add2", sources, HOST_SOURCES), print)
+    folder = library.path.parents[1]
+    assert folder.parent == own_cache
+    assert all(path.stat().st_mode & 0o777 == 0o700 for path in (own_cache, folder))
+    assert "add2_host.cpp" in (folder / "build.log").read_text()
+
+
+def test_a_changed_source_is_another_library(own_cache: Path, sources: Path) -> None:
+    before = _build.load(Recipe("add2", sources, HOST_SOURCES), print)
+    with (sources / "add2.h").open("a") as header:
+        header.write("// changed\n")
+    assert _build.load(Recipe("add2", sources, HOST_SOURCES), print).path != before.path
+
+
+def test_compile_errors_are_shown_every_time(own_cache: Path, sources: Path) -> None:
+    (sources / "add2_host.cpp").write_text("int broken( { return 0; }\n")
+    for _ in range(2):
+        with pytest.raises(BuildError, match=r"add2_host\.cpp:1:\d+: error: ") as raised:
+            _build.load(Recipe("add2", sources, HOST_SOURCES), print)
+        assert "build.log" in str(raised.value)
+
+
+def test_a_missing_compiler_is_named(
+    fresh_toolchain: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(BuildError, match="'no-such-compiler' is not on the PATH"):
+        _build.toolchain(with_cuda=False)
+
+
+def test_a_broken_compiler_is_quoted(
+    fresh_toolchain: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CXX", str(executable(tmp_path / "c++", "echo cannot start >&2; exit 1")))
+    with pytest.raises(BuildError, match="does not run: cannot start"):
+        _build.toolchain(with_cuda=False)
+
+
+def test_a_missing_nvcc_names_the_places_searched(
+    fresh_toolchain: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "nothing"))
+    monkeypatch.delenv("CUDA_PATH", raising=False)
+    executable(tmp_path / "bin" / "c++", "echo a compiler")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr(_build, "_USUAL_CUDA_HOME", str(tmp_path / "usual"))
+    with pytest.raises(BuildError) as raised:
+        _build.toolchain(with_cuda=True)
+    said = str(raised.value)
+    assert f"CUDA_HOME={tmp_path}/nothing, CUDA_PATH, the PATH, {tmp_path}/usual" in said
+    assert "CUDA 13.0 toolkit" in said
+
+
+def test_a_broken_nvcc_is_quoted(
+    fresh_toolchain: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    nvcc = executable(tmp_path / "bin" / "nvcc", "echo no license today >&2; exit 1")
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    with pytest.raises(BuildError, match=f"{nvcc} does not run: no license today"):
+        _build.toolchain(with_cuda=True)
+
+
+def test_an_nvcc_of_another_major_version_is_refused_with_both(
+    fresh_toolchain: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    executable(tmp_path / "bin" / "nvcc", "echo Cuda compilation tools, release 12.4, V12.4.99")
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    with pytest.raises(BuildError, match=r"is of CUDA 12\.4, this PyTorch .* of CUDA 13\.0"):
+        _build.toolchain(with_cuda=True)
+
+
+def test_a_cache_that_cannot_be_written_names_its_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CUDABENCH_CACHE_DIR", "/proc/no-such-folder")
+    with pytest.raises(BuildError, match=r"cannot write the build cache .* CUDABENCH_CACHE_DIR"):
+        _build.load(Recipe("add2", kernels.SOURCE_FOLDER, HOST_SOURCES), print)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away")
+def test_a_cache_of_another_user_is_not_loaded_from(own_cache: Path) -> None:
+    own_cache.mkdir()
+    os.chown(own_cache, 12345, 12345)
+    with pytest.raises(BuildError, match="belongs to another user"):
+        _build.load(Recipe("add2", kernels.SOURCE_FOLDER, HOST_SOURCES), print)
+
+
+class StuckBuild:
+    """A process whose compiler has begun and waits: for ever, or until it is let go."""
+
+    def __init__(self, folder: Path) -> None:
+        self._begun, self._go = folder / "begun", folder / "go"
+        os.mkfifo(self._begun)
+        os.mkfifo(self._go)
+        real = shutil.which("c++")
+        stuck = executable(
+            folder / "c++",
+            f'case "$*" in *" -c "*add2_host*) echo >{self._begun}; cat {self._go};; esac\n'
+            f'exec {real} "$@"',
+        )
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "cudabench", "run", "--n", "1", "--device", "host"],
+            cwd=folder,
+            env={**os.environ, "CXX": str(stuck), "PYTHONPATH": str(Path(__file__).parents[1])},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._begun.read_text()
+
+    def let_go(self) -> None:
+        self._go.write_text("")
+
+
+def test_a_killed_build_blocks_nobody(own_cache: Path, tmp_path: Path, cli: Cli) -> None:
+    build = StuckBuild(tmp_path)
+    build.process.kill()
+    build.process.communicate()
+    ran = cli("run", "--n", "1", "--device", "host")
+    build.let_go()
+    assert ran.returncode == 0, ran.stderr
+    assert "another process" not in ran.stderr
+
+
+def test_a_live_build_is_waited_for_and_used(own_cache: Path, tmp_path: Path) -> None:
+    build = StuckBuild(tmp_path)
+    waiting = subprocess.Popen(
+        [sys.executable, "-m", "cudabench", "run", "--n", "1", "--device", "host"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert waiting.stderr
+    first_line = waiting.stderr.readline()
+    assert "another process is compiling it" in first_line
+    assert str(own_cache) in first_line
+    build.let_go()
+    assert "compiling" not in waiting.communicate()[1]
+    build.process.communicate()
+    assert (build.process.returncode, waiting.returncode) == (0, 0)
+
+
+@pytest.mark.gpu
+def test_the_devices_architecture_stands_before_the_variables(
+    own_cache: Path, sources: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "5.0")
+    capability = torch.cuda.get_device_capability(0)
+    library = _build.load(Recipe("add2", sources, ("add2.cpp", "add2.cu"), capability), print)
+    log = (library.path.parents[1] / "build.log").read_text()
+    number = "{}{}".format(*capability)
+    assert f"-gencode=arch=compute_{number},code=sm_{number}" in log
+    assert "compute_50" not in log

@@ -1,0 +1,117 @@
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from cudabench import store
+from cudabench.errors import BadInputError
+from cudabench.records import BOTH, NEITHER, Clock
+from cudabench.store import Destination
+from tests.samples import BACKLOG, measurement, session
+
+COLUMNS = [
+    *("session", "device", "operator", "n", "clock", "first_sync", "second_sync", "backlog"),
+    *("iteration", "seconds", "ready"),
+]
+
+
+@pytest.fixture
+def destination(tmp_path: Path) -> Destination:
+    return Destination.of(tmp_path / "new" / "folder", "run-x", None, None)
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_samples_are_one_row_each(destination: Destination) -> None:
+    measured = session(
+        measurement(BOTH, [1.5, 2.5]),
+        measurement(NEITHER, [80.0, 81.0], Clock.EVENT, BACKLOG, "x", 1),
+    )
+    store.write(measured, destination)
+    found = rows(destination.samples)
+    assert list(found[0]) == COLUMNS
+    assert [(r["operator"], r["clock"], r["first_sync"], r["backlog"]) for r in found] == [
+        ("add2", "time", "True", "False"),
+        ("add2", "time", "True", "False"),
+        ("x", "event", "False", "True"),
+        ("x", "event", "False", "True"),
+    ]
+    seconds = [sample.seconds for m in measured.measurements for sample in m.samples]
+    assert [float(r["seconds"]) for r in found] == seconds
+    assert [(r["iteration"], r["ready"]) for r in found[2:]] == [("0", "False"), ("1", "True")]
+
+
+def test_summary_is_one_row_a_measurement(destination: Destination) -> None:
+    measured = session(
+        measurement(BOTH, [1.0, 2.0, 6.0]), measurement(NEITHER, 80, Clock.EVENT, BACKLOG, "x", 4)
+    )
+    store.write(measured, destination)
+    both, neither = rows(destination.summary)
+    figures = [float(both[f"{name}_seconds"]) for name in ("mean", "median", "min", "max")]
+    assert figures == pytest.approx([3e-6, 2e-6, 1e-6, 6e-6])
+    assert float(both["bytes_per_second"]) == pytest.approx(12_288 / 2e-6)
+    assert neither["bytes_per_second"] == ""
+    assert (neither["not_ready"], neither["backlog_n"]) == ("4", "4096")
+
+
+def test_the_session_is_whole_in_json(destination: Destination) -> None:
+    store.write(session(measurement(BOTH, 1), label="host größer"), destination)
+    found = json.loads(destination.session.read_text(encoding="utf-8"))
+    assert found["schema"] == 1
+    assert found["environment"]["device"]["label"] == "host größer"
+    assert found["environment"]["torch"] == "t"
+    assert found["measurements"][0]["mode"] == {"first_sync": True, "second_sync": True}
+    assert len(found["measurements"][0]["samples"]) == 10
+
+
+def test_nothing_else_is_left_in_the_folder(destination: Destination) -> None:
+    store.write(session(measurement(BOTH, 1)), destination)
+    assert sorted(destination.samples.parent.iterdir()) == sorted(destination.paths())
+
+
+def test_a_failed_write_leaves_the_old_file_whole(
+    destination: Destination, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.write(session(measurement(BOTH, 1)), destination)
+    before = destination.session.read_text()
+
+    def half(path: Path, text: str, encoding: str) -> int:
+        path.write_bytes(text[:10].encode(encoding))
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", half)
+    with pytest.raises(BadInputError, match="No space left"):
+        store.write(session(measurement(BOTH, 2)), destination)
+    assert destination.session.read_text() == before
+    assert sorted(destination.samples.parent.iterdir()) == sorted(destination.paths())
+
+
+def test_a_named_csv_takes_the_summary_along(tmp_path: Path) -> None:
+    destination = Destination.of(tmp_path, "run-x", tmp_path / "my.csv", None)
+    assert destination.samples == tmp_path / "my.csv"
+    assert destination.summary == tmp_path / "my-summary.csv"
+    assert destination.session == tmp_path / "run-x.json"
+
+
+def test_trying_a_place_leaves_nothing_behind(destination: Destination, tmp_path: Path) -> None:
+    destination.require_writable()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_places_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", Path("/proc/nothing")):
+        with pytest.raises(BadInputError, match="cannot write"):
+            Destination.of(folder, "x", None, None).require_writable()
+    with pytest.raises(BadInputError, match="it is a folder"):
+        Destination.of(tmp_path, "x", tmp_path, None).require_writable()
+
+
+def test_one_file_cannot_hold_both(tmp_path: Path) -> None:
+    same = tmp_path / "x"
+    with pytest.raises(BadInputError, match="same file"):
+        Destination.of(tmp_path, "x", same, same).require_writable()
