@@ -27,7 +27,8 @@ constexpr const char* kDevice = "one CUDA device";
 bool on_device(const Tensor& tensor) { return tensor.is_cuda(); }
 
 void* current_stream(const Tensor& tensor) {
-#if TORCH_FEATURE_VERSION >= TORCH_VERSION_2_13_0
+// Before 2.13 the macro is undefined, and an undefined macro would compare as 0.
+#if defined(TORCH_VERSION_2_13_0) && TORCH_FEATURE_VERSION >= TORCH_VERSION_2_13_0
   return torch::stable::accelerator::getCurrentStream(tensor.get_device_index()).nativeHandle();
 #else
   void* stream = nullptr;
