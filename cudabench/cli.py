@@ -62,7 +62,10 @@ app = typer.Typer(
 )
 
 N = Annotated[
-    str, typer.Option(metavar="N", help="Elements in each buffer: 1048576, 1_048_576, 2^20 or 1Mi.")
+    str,
+    typer.Option(
+        "--n", metavar="N", help="Elements in each buffer: 1048576, 1_048_576, 2^20 or 1Mi."
+    ),
 ]
 DeviceName = Annotated[
     str,
@@ -74,7 +77,7 @@ DeviceName = Annotated[
     ),
 ]
 Iterations = Annotated[int, typer.Option("--iters", help="Timed iterations.")]
-WarmUp = Annotated[int, typer.Option(help="Untimed calls before them.")]
+WarmUp = Annotated[int, typer.Option("--warmup", help="Untimed calls before them.")]
 OutFolder = Annotated[Path, typer.Option("--out", help="Folder for the CSV and JSON files.")]
 CsvFile = Annotated[
     Path | None,
@@ -88,6 +91,7 @@ JsonFile = Annotated[
 Clocks = Annotated[
     list[Clock],
     typer.Option(
+        "--clock",
         metavar="CLOCK",
         help="What reads the time: time (time.time), perf_counter (time.perf_counter_ns) or event"
         " (a pair of device events); may be given several times.",
@@ -114,7 +118,9 @@ def run(
     device: DeviceName = "auto",
     clock: Annotated[
         Clock,
-        typer.Option(metavar="CLOCK", help="What reads the time: time, perf_counter or event."),
+        typer.Option(
+            "--clock", metavar="CLOCK", help="What reads the time: time, perf_counter or event."
+        ),
     ] = Clock.TIME,
     iters: Iterations = 10,
     warmup: WarmUp = 10,

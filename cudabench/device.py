@@ -1,5 +1,6 @@
 """The seam to the hardware: one protocol, a CUDA device and a CPU stream behind it."""
 
+import atexit
 import ctypes
 import os
 import re
@@ -182,6 +183,8 @@ class HostDevice:
             l2_bytes=_last_level_cache(),
         )
         self._library = _bound(ctypes.CDLL(str(library)))
+        # What is still queued holds tensors, which cannot be released once Python is gone.
+        atexit.register(self._library.cudabench_synchronize, None, 0)
 
     def synchronize(self) -> None:
         """Return once everything queued on the stream has run; raise what it left behind."""

@@ -44,6 +44,13 @@ def executable(path: Path, script: str) -> Path:
     return path
 
 
+def cuda_home(folder: Path, nvcc_script: str) -> Path:
+    """Make a CUDA toolkit out of a script; return its nvcc."""
+    (folder / "include").mkdir()
+    (folder / "include" / "cuda.h").touch()
+    return executable(folder / "bin" / "nvcc", nvcc_script)
+
+
 def test_a_second_load_compiles_nothing(own_cache: Path, sources: Path) -> None:
     recipe = Recipe("add2", sources, HOST_SOURCES)
     said: list[str] = []
@@ -113,7 +120,7 @@ def test_a_missing_nvcc_names_the_places_searched(
 def test_a_broken_nvcc_is_quoted(
     fresh_toolchain: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    nvcc = executable(tmp_path / "bin" / "nvcc", "echo no license today >&2; exit 1")
+    nvcc = cuda_home(tmp_path, "echo no license today >&2; exit 1")
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
     with pytest.raises(BuildError, match=f"{nvcc} does not run: no license today"):
         _build.toolchain(with_cuda=True)
@@ -122,7 +129,7 @@ def test_a_broken_nvcc_is_quoted(
 def test_an_nvcc_of_another_major_version_is_refused_with_both(
     fresh_toolchain: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    executable(tmp_path / "bin" / "nvcc", "echo Cuda compilation tools, release 12.4, V12.4.99")
+    cuda_home(tmp_path, "echo Cuda compilation tools, release 12.4, V12.4.99")
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     with pytest.raises(BuildError, match=r"is of CUDA 12\.4, this PyTorch .* of CUDA 13\.0"):

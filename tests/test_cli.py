@@ -186,6 +186,8 @@ def test_a_broken_nvcc(cli: Cli, tmp_path: Path) -> None:
     nvcc.parent.mkdir()
     nvcc.write_text("#!/bin/sh\necho out of order >&2\nexit 1\n")
     nvcc.chmod(0o755)
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "cuda.h").touch()
     ran = cli("run", "--device", "cuda", CUDA_HOME=str(tmp_path))
     assert ran.returncode == 2
     assert ran.stderr.startswith(f"error: {nvcc} does not run: out of order")

@@ -136,7 +136,8 @@ def _cuda_home() -> Path:
         _USUAL_CUDA_HOME: _USUAL_CUDA_HOME,
     }
     for place in places.values():
-        if place and (Path(place) / "bin" / "nvcc").exists():
+        # The header too: an nvcc on the PATH may be a wrapper far from its toolkit.
+        if place and all((Path(place) / part).exists() for part in ("bin/nvcc", "include/cuda.h")):
             return Path(place)
     searched = ", ".join(
         name if place in (None, name) else f"{name}={place}" for name, place in places.items()

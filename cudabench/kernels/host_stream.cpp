@@ -21,18 +21,22 @@ HostStream::~HostStream() {
 }
 
 void HostStream::enqueue(Task task) {
+  std::deque<Task> finished;  // destroyed here, outside the lock
   {
     std::unique_lock<std::mutex> lock(mutex_);
     work_done_.wait(lock, [this] { return tasks_.size() < kQueueLimit; });
     tasks_.push_back(std::move(task));
     ++queued_;
+    finished.swap(finished_);
   }
   work_queued_.notify_one();
 }
 
 void HostStream::synchronize() {
+  std::deque<Task> finished;
   std::unique_lock<std::mutex> lock(mutex_);
   work_done_.wait(lock, [this, last = queued_] { return done_ >= last; });
+  finished.swap(finished_);
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
@@ -50,8 +54,8 @@ void HostStream::run() {
     } catch (...) {
       error = std::current_exception();
     }
-    task = nullptr;  // what the task holds is released before it counts as done
     lock.lock();
+    finished_.push_back(std::move(task));
     if (error && !error_) error_ = error;
     ++done_;
     work_done_.notify_all();

@@ -32,6 +32,9 @@ class HostStream {
   // left since the last call, as CUDA reports a failed kernel at the next synchronize.
   void synchronize();
 
+  // What a task holds is released by the threads that call these two, never by the worker:
+  // releasing a tensor may take Python's lock, and the worker must not wait for that.
+
  private:
   void run();
 
@@ -39,6 +42,7 @@ class HostStream {
   std::condition_variable work_queued_;
   std::condition_variable work_done_;
   std::deque<Task> tasks_;
+  std::deque<Task> finished_;
   uint64_t queued_ = 0;
   uint64_t done_ = 0;
   bool stopping_ = false;
