@@ -42,7 +42,13 @@ def host_bench(build_cache: Path) -> Bench:
 @pytest.fixture(scope="session", params=["host", pytest.param("cuda", marks=pytest.mark.gpu)])
 def bench(request: pytest.FixtureRequest, build_cache: Path) -> Bench:
     """The host stream, and the CUDA device where there is one: what holds for both."""
-    return runner.open_bench(request.param, print)
+    opened = runner.open_bench(request.param, print)
+    # The first launch loads the kernel, and CUDA may wait for the device to do that.
+    launch, _ = bound_add2(opened, 1)
+    with occupied(opened):
+        launch()
+    opened.device.synchronize()
+    return opened
 
 
 @pytest.fixture
@@ -67,6 +73,12 @@ def bound_add2(bench: Bench, n: int) -> tuple[Launch, Buffers]:
     return ADD2.bind(bench.library, buffers), buffers
 
 
+def child_environment(**changes: str) -> dict[str, str]:
+    """The environment of a command that a test starts elsewhere: it finds the checkout."""
+    path = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path)), **changes}
+
+
 @pytest.fixture
 def cli(tmp_path: Path) -> Cli:
     """Run `cudabench` with the arguments in a new process and folder; return what it printed."""
@@ -78,7 +90,7 @@ def cli(tmp_path: Path) -> Cli:
         return subprocess.run(
             [sys.executable, *entry, *arguments],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), **env},
+            env=child_environment(**env),
             capture_output=True,
             text=True,
             encoding="utf-8",

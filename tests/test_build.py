@@ -11,7 +11,7 @@ from cudabench import kernels
 from cudabench.errors import BuildError
 from cudabench.kernels import _build
 from cudabench.kernels._build import Recipe
-from tests.conftest import Cli
+from tests.conftest import Cli, child_environment
 
 HOST_SOURCES = ("add2.cpp", "add2_host.cpp", "host_stream.cpp")
 
@@ -152,6 +152,22 @@ def test_a_cache_of_another_user_is_not_loaded_from(own_cache: Path) -> None:
         _build.load(Recipe("add2", kernels.SOURCE_FOLDER, HOST_SOURCES), print)
 
 
+def test_a_compiler_that_links_its_own_standard_library(tmp_path: Path, cli: Cli) -> None:
+    """Formatting the refusal with a stream crashed there."""
+    own = executable(tmp_path / "c++", 'exec c++ "$@" -static-libstdc++')
+    code = (
+        "import torch\n"
+        "from cudabench import runner\n"
+        "namespace = runner.open_bench('host', print).library.namespace\n"
+        "add2 = getattr(torch.ops, namespace).torch_launch_add2\n"
+        "try: add2(torch.zeros(5), torch.zeros(5), None, 5)\n"
+        "except ValueError as error: print(error)\n"
+    )
+    ran = cli(code=code, CXX=str(own), CUDABENCH_CACHE_DIR=str(tmp_path / "cache"))
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "got n = 5; c: shape [5], Float, cpu; a: shape [5], Float, cpu; b: und" in ran.stdout
+
+
 class StuckBuild:
     """A process whose compiler has begun and waits: for ever, or until it is let go."""
 
@@ -168,7 +184,7 @@ class StuckBuild:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "cudabench", "run", "--n", "1", "--device", "host"],
             cwd=folder,
-            env={**os.environ, "CXX": str(stuck), "PYTHONPATH": str(Path(__file__).parents[1])},
+            env=child_environment(CXX=str(stuck)),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
@@ -194,7 +210,7 @@ def test_a_live_build_is_waited_for_and_used(own_cache: Path, tmp_path: Path) ->
     waiting = subprocess.Popen(
         [sys.executable, "-m", "cudabench", "run", "--n", "1", "--device", "host"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        env=child_environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

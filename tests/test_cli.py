@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from cudabench import __version__, kernels
-from tests.conftest import Cli
+from tests.conftest import Cli, child_environment
 
 HOST = "host (CPU stream, no CUDA)"
 DEVICES = ["host", pytest.param("cuda", marks=pytest.mark.gpu)]
@@ -256,7 +256,7 @@ def in_a_terminal(columns: int, *arguments: str, cwd: Path, **env: str) -> str:
     process = subprocess.Popen(
         [sys.executable, "-m", "cudabench", *arguments],
         cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "TERM": "xterm", **env},
+        env=child_environment(TERM="xterm", **env),
         stdout=theirs,
         stderr=theirs,
     )
@@ -296,11 +296,7 @@ def test_an_interruption_writes_nothing(cli: Cli, tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "cudabench", "run", "--iters", "1000000000"],
         cwd=tmp_path,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(Path(__file__).parents[1]),
-            "CUDA_VISIBLE_DEVICES": "",
-        },
+        env=child_environment(CUDA_VISIBLE_DEVICES=""),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

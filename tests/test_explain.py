@@ -17,7 +17,7 @@ def sentence(subject: Measurement, *others: Measurement) -> str:
 def test_launch_alone(mode: Mode) -> None:
     subject = measurement(mode, 8.4)
     said = sentence(subject, measurement(BOTH, 86))
-    assert said.startswith("The launch call alone: it returned after 8.40 us")
+    assert said.startswith("The launch call alone, 8.40 us: nothing waited")
 
 
 def test_launch_as_long_as_the_operator() -> None:

@@ -7,7 +7,6 @@
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/tensor.h>
 
-#include <sstream>
 #include <stdexcept>
 #include <string>
 
@@ -67,19 +66,17 @@ std::string device_name(const Tensor& tensor) {
   return "neither cpu nor cuda";
 }
 
-std::string described(const char* name, const Tensor& tensor) {
-  std::ostringstream text;
-  text << name << ": ";
-  if (!tensor.defined()) {
-    text << "undefined";
-    return text.str();
+// Built from strings, not with a stream: a compiler that links its own libstdc++ into the
+// library gives a process two sets of stream locales, and formatting a number with one crashed.
+std::string described(const std::string& name, const Tensor& tensor) {
+  if (!tensor.defined()) return name + ": undefined";
+  std::string text = name + ": shape [";
+  for (int64_t i = 0; i < tensor.dim(); ++i) {
+    text += (i ? ", " : "") + std::to_string(tensor.size(i));
   }
-  text << "shape [";
-  for (int64_t i = 0; i < tensor.dim(); ++i) text << (i ? ", " : "") << tensor.size(i);
-  text << "], " << torch::headeronly::toString(tensor.scalar_type()) << ", "
-       << device_name(tensor);
-  if (!tensor.is_contiguous()) text << ", not contiguous";
-  return text.str();
+  text += std::string("], ") + torch::headeronly::toString(tensor.scalar_type()) + ", " +
+          device_name(tensor);
+  return tensor.is_contiguous() ? text : text + ", not contiguous";
 }
 
 // `other` settles which of several devices.
@@ -92,11 +89,11 @@ bool usable(const Tensor& tensor, const Tensor& other, int64_t n) {
 void torch_launch_add2(const Tensor& c, const Tensor& a, const Tensor& b, int64_t n) {
   const bool defined = c.defined() && a.defined() && b.defined();
   if (n < 0 || !defined || !usable(c, c, n) || !usable(a, c, n) || !usable(b, c, n)) {
-    std::ostringstream text;
-    text << "torch_launch_add2 needs contiguous float32 tensors of at least n elements, all on "
-         << kDevice << ", and n >= 0; got n = " << n << "; " << described("c", c) << "; "
-         << described("a", a) << "; " << described("b", b);
-    throw std::invalid_argument(text.str());
+    throw std::invalid_argument(
+        std::string("torch_launch_add2 needs contiguous float32 tensors of at least n elements, "
+                    "all on ") +
+        kDevice + ", and n >= 0; got n = " + std::to_string(n) + "; " + described("c", c) + "; " +
+        described("a", a) + "; " + described("b", b));
   }
   launch(c, a, b, n);
 }

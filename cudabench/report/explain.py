@@ -37,8 +37,8 @@ class Explainer:
             return "The launch call: nothing waited for the operator."
         if read < both * (1 - _ALIKE):
             return (
-                f"The launch call alone: it returned after {duration(read)}, with the operator"
-                " still to finish. No speed follows from it."
+                f"The launch call alone, {duration(read)}: nothing waited for the operator."
+                " No speed follows from it."
             )
         if read <= both * (1 + _ALIKE):
             return (
