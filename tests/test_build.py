@@ -154,7 +154,7 @@ def test_a_cache_of_another_user_is_not_loaded_from(own_cache: Path) -> None:
 
 def test_a_compiler_that_links_its_own_standard_library(tmp_path: Path, cli: Cli) -> None:
     """Formatting the refusal with a stream crashed there."""
-    own = executable(tmp_path / "c++", 'exec c++ "$@" -static-libstdc++')
+    own = executable(tmp_path / "g++", 'exec c++ "$@" -static-libstdc++')
     code = (
         "import torch\n"
         "from cudabench import runner\n"
