@@ -6,8 +6,10 @@ import shlex
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -88,14 +90,15 @@ def run(bench: Bench, n: int, clock: Clock, loop: Loop) -> Iterator[Measurement]
     Each operator's result is compared with PyTorch's before it is timed.
 
     Raises:
-        DeviceError: The buffers do not fit the device's memory.
+        DeviceError: The buffers do not fit the device's memory, or its work failed.
     """
-    buffers = _buffers(bench.device, n)
-    for operator in OPERATORS:
-        launch = operator.bind(bench.library, buffers)
-        correct = is_correct(bench.device, launch, buffers)
-        samples = timing.measure(bench.device, launch, BOTH, clock, loop)
-        yield _measurement(operator, n, clock, BOTH, samples, correct)
+    with _failures_named(bench.device):
+        buffers = _buffers(bench.device, n)
+        for operator in OPERATORS:
+            launch = operator.bind(bench.library, buffers)
+            correct = is_correct(bench.device, launch, buffers)
+            samples = timing.measure(bench.device, launch, BOTH, clock, loop)
+            yield _measurement(operator, n, clock, BOTH, samples, correct)
 
 
 def sync_modes(
@@ -111,15 +114,15 @@ def sync_modes(
         loop: How many iterations.
 
     Raises:
-        DeviceError: The buffers do not fit the device's memory.
+        DeviceError: The buffers do not fit the device's memory, or its work failed.
     """
-    buffers = _buffers(bench.device, n)
-    launch = ADD2.bind(bench.library, buffers)
-    correct = is_correct(bench.device, launch, buffers)
-    for wanted in backlogs:
-        backlog, queue = _backlog(bench, n, launch) if wanted else (None, timing.no_backlog)
-        for clock in clocks:
-            for mode in MODES:
+    with _failures_named(bench.device):
+        buffers = _buffers(bench.device, n)
+        launch = ADD2.bind(bench.library, buffers)
+        correct = is_correct(bench.device, launch, buffers)
+        for wanted in backlogs:
+            backlog, queue = _backlog(bench, n, launch) if wanted else (None, timing.no_backlog)
+            for clock, mode in product(clocks, MODES):
                 samples = timing.measure(bench.device, launch, mode, clock, loop, queue)
                 yield _measurement(ADD2, n, clock, mode, samples, correct, backlog)
 
@@ -162,6 +165,16 @@ class Recorder:
 
 def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+@contextmanager
+def _failures_named(device: Device) -> Iterator[None]:
+    """Turn what PyTorch raises for a failed allocation or kernel into an error with a name."""
+    try:
+        yield
+    except RuntimeError as error:
+        first_line = str(error).partition("\n")[0]
+        raise DeviceError(f"work on {device.properties.label} failed: {first_line}") from error
 
 
 def _measurement(

@@ -57,6 +57,12 @@ def test_what_does_not_fit_is_said_before_it_is_allocated(bench: Bench) -> None:
     assert re.search(r"needs [\d.,]+ [TG]iB .* has [\d.,]+ [TG]iB free", str(raised.value))
 
 
+def test_an_allocation_that_fails_is_named(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench.device, "free_bytes", lambda: 2**63)
+    with pytest.raises(DeviceError, match=r"^work on .* failed: .*(memory|allocate)"):
+        list(runner.run(bench, 2**45, Clock.TIME, Loop()))
+
+
 @pytest.mark.parametrize("spec", ["", "gpu", "cuda:", "cuda:-1", "cuda:x", "CUDA", "host:0"])
 def test_an_unknown_device_is_refused(spec: str) -> None:
     with pytest.raises(BadInputError, match="unknown device"):
