@@ -161,7 +161,7 @@ def _nvcc_version(nvcc: Path) -> str:
             f" ({torch.__version__}) of CUDA {wanted}",
             f"Set CUDA_HOME to a CUDA {wanted} toolkit, or install the torch that matches nvcc",
         )
-    return version.splitlines()[-1]
+    return next(line for line in version.splitlines() if "release" in line)
 
 
 def _version(compiler: Path, remedy: str) -> str:
