@@ -1,4 +1,5 @@
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -189,7 +190,9 @@ class StuckBuild:
             stderr=subprocess.PIPE,
             text=True,
         )
-        self._begun.read_text()
+        with os.fdopen(os.open(self._begun, os.O_RDONLY | os.O_NONBLOCK)) as begun:
+            while not select.select([begun], [], [], 1)[0]:
+                assert self.process.poll() is None, self.process.communicate()
 
     def let_go(self) -> None:
         self._go.write_text("")

@@ -7,6 +7,7 @@ folder that a new build empties first.
 """
 
 import hashlib
+import logging
 import os
 import platform
 import re
@@ -281,13 +282,19 @@ def _build_environment(tools: Toolchain) -> Iterator[None]:
 
 @contextmanager
 def _output_in(log: Path) -> Iterator[None]:
-    """Send what ninja and the compilers print, which PyTorch sends to descriptor 1, to `log`."""
+    """Send PyTorch's remarks, and what ninja prints on descriptor 1, to `log`."""
+    logger = logging.getLogger("torch.utils.cpp_extension")
     sys.stdout.flush()
-    kept = os.dup(1)
-    with log.open("wb") as file:
+    kept, propagated = os.dup(1), logger.propagate
+    with log.open("w") as file:
+        handler = logging.StreamHandler(file)
+        logger.addHandler(handler)
+        logger.propagate = False
         os.dup2(file.fileno(), 1)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 1)
+            os.close(kept)
+            logger.removeHandler(handler)
+            logger.propagate = propagated
