@@ -34,6 +34,37 @@ class Event(Protocol):
         """
 
 
+class Hold:
+    """Keeps a stream from what is queued behind it until it is released or its limit is over.
+
+    Args:
+        library: A compiled library with `cudabench_hold`.
+        pinned: Whether the device reads its flags over the bus.
+    """
+
+    def __init__(self, library: ctypes.CDLL, pinned: bool) -> None:
+        self._library = library
+        self._flags = torch.zeros(2, dtype=torch.int32, pin_memory=pinned)
+        address = self._flags.data_ptr()
+        self._released = ctypes.c_int32.from_address(address)
+        self._expired = ctypes.c_int32.from_address(address + 4)
+
+    def begin(self, limit: float, stream: int) -> None:
+        """Queue the hold; it ends by itself after `limit` seconds."""
+        self._released.value = self._expired.value = 0
+        error = self._library.cudabench_hold(self._flags.data_ptr(), int(limit * 1e9), stream)
+        if error:
+            raise DeviceError(f"the stream could not be held: CUDA error {error}")
+
+    def release(self) -> None:
+        """Let the stream go on."""
+        self._released.value = 1
+
+    def expired(self) -> bool:
+        """Return whether the limit ended the last hold; ask once the stream is past it."""
+        return bool(self._expired.value)
+
+
 class Device(Protocol):
     """Where operators run: a stream of queued work, and what stands behind it."""
 
@@ -49,6 +80,12 @@ class Device(Protocol):
 
     def event(self) -> Event:
         """Return a new timing event on the current stream."""
+
+    def held(self, limit: float) -> AbstractContextManager[Hold]:
+        """Return a context inside which the current stream stands still, for `limit` s at most.
+
+        It begins behind what is queued already; what is queued inside runs once it ends.
+        """
 
     def free_bytes(self) -> int:
         """Return how much memory can be allocated now."""
@@ -88,21 +125,17 @@ class CudaEvent:
 class CudaDevice:
     """One CUDA device, through PyTorch.
 
-    Raises:
-        DeviceError: PyTorch sees no CUDA device, or none of that index.
+    Args:
+        index: PyTorch's number of it.
+        library: The compiled `kernels/hold.cu`.
     """
 
-    def __init__(self, index: int) -> None:
-        _require_cuda(index)
+    def __init__(self, index: int, library: Path) -> None:
         self.torch_device = torch.device("cuda", index)
         self._index = index
+        self._hold = Hold(_bound(ctypes.CDLL(str(library)), _HOLD), pinned=True)
         self._nvml = _NvmlDevice.of(torch.cuda.get_device_properties(index))
         self.properties = self._read_properties()
-
-    @property
-    def capability(self) -> tuple[int, int]:
-        """The compute capability, major and minor."""
-        return torch.cuda.get_device_capability(self._index)
 
     def synchronize(self) -> None:
         """Return once everything queued on the device has run."""
@@ -111,6 +144,15 @@ class CudaDevice:
     def event(self) -> CudaEvent:
         """Return a new timing event on the current stream."""
         return CudaEvent(self._index)
+
+    @contextmanager
+    def held(self, limit: float) -> Iterator[Hold]:
+        """Keep the current stream from what is queued inside, for `limit` seconds at most."""
+        self._hold.begin(limit, torch.cuda.current_stream(self._index).cuda_stream)
+        try:
+            yield self._hold
+        finally:
+            self._hold.release()
 
     def free_bytes(self) -> int:
         """Return what the driver has free, and what PyTorch's allocator holds unused."""
@@ -182,7 +224,8 @@ class HostDevice:
             memory_bytes=_host_memory("MemTotal"),
             l2_bytes=_last_level_cache(),
         )
-        self._library = _bound(ctypes.CDLL(str(library)))
+        self._library = _bound(ctypes.CDLL(str(library)), {**_HOLD, **_HOST_STREAM})
+        self._hold = Hold(self._library, pinned=False)
         # What is still queued holds tensors, which cannot be released once Python is gone.
         atexit.register(self._library.cudabench_synchronize, None, 0)
 
@@ -198,6 +241,15 @@ class HostDevice:
         """Return a new timing event."""
         return HostEvent(self._library)
 
+    @contextmanager
+    def held(self, limit: float) -> Iterator[Hold]:
+        """Keep the worker from what is queued inside, for `limit` seconds at most."""
+        self._hold.begin(limit, 0)
+        try:
+            yield self._hold
+        finally:
+            self._hold.release()
+
     def free_bytes(self) -> int:
         """Return how much memory can be allocated without swapping."""
         return _host_memory("MemAvailable")
@@ -210,14 +262,15 @@ class HostDevice:
         """Return a context that changes nothing: there is one host stream."""
         return nullcontext()
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keep the worker from running what is queued until the context ends."""
-        gate = self._library.cudabench_hold()
-        try:
-            yield
-        finally:
-            self._library.cudabench_release(gate)
+
+def cuda_capability(index: int) -> tuple[int, int]:
+    """Return the compute capability of a CUDA device, major and minor.
+
+    Raises:
+        DeviceError: PyTorch sees no CUDA device, or none of that index.
+    """
+    _require_cuda(index)
+    return torch.cuda.get_device_capability(index)
 
 
 def _require_complete(*events: Event) -> None:
@@ -301,19 +354,22 @@ class _NvmlDevice:
         return tuple(name for name, bit in names.items() if active & bit)
 
 
-def _bound(library: ctypes.CDLL) -> ctypes.CDLL:
-    """Declare the functions at the end of `kernels/host_stream.cpp`."""
-    handle = ctypes.c_void_p
-    signatures: dict[str, tuple[Any, list[Any]]] = {
-        "cudabench_synchronize": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_size_t]),
-        "cudabench_hold": (handle, []),
-        "cudabench_release": (None, [handle]),
-        "cudabench_event_create": (handle, []),
-        "cudabench_event_destroy": (None, [handle]),
-        "cudabench_event_record": (None, [handle]),
-        "cudabench_event_query": (ctypes.c_int, [handle]),
-        "cudabench_event_elapsed_ns": (ctypes.c_int64, [handle, handle]),
-    }
+_Signatures = dict[str, tuple[Any, list[Any]]]
+
+_HANDLE = ctypes.c_void_p
+# The functions at the end of kernels/hold.cu and of kernels/host_stream.cpp.
+_HOLD: _Signatures = {"cudabench_hold": (ctypes.c_int, [_HANDLE, ctypes.c_int64, _HANDLE])}
+_HOST_STREAM: _Signatures = {
+    "cudabench_synchronize": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_size_t]),
+    "cudabench_event_create": (_HANDLE, []),
+    "cudabench_event_destroy": (None, [_HANDLE]),
+    "cudabench_event_record": (None, [_HANDLE]),
+    "cudabench_event_query": (ctypes.c_int, [_HANDLE]),
+    "cudabench_event_elapsed_ns": (ctypes.c_int64, [_HANDLE, _HANDLE]),
+}
+
+
+def _bound(library: ctypes.CDLL, signatures: _Signatures) -> ctypes.CDLL:
     for name, (result, arguments) in signatures.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments

@@ -16,7 +16,7 @@ import torch
 
 import cudabench
 from cudabench import timing
-from cudabench.device import CudaDevice, Device, HostDevice
+from cudabench.device import CudaDevice, Device, HostDevice, cuda_capability
 from cudabench.errors import BadInputError, DeviceError
 from cudabench.kernels import (
     ADD2,
@@ -77,9 +77,9 @@ def open_bench(spec: str, notify: Callable[[str], None]) -> Bench:
     if index is None and spec not in ("auto", "host"):
         raise BadInputError(f"unknown device {spec!r}", "Use auto, cuda, cuda:K or host")
     if index or (spec == "auto" and torch.cuda.is_available()):
-        cuda = CudaDevice(int(index[1] or 0) if index else 0)
-        library = add2_library(cuda.capability, notify)
-        return Bench(cuda, library, toolchain(with_cuda=True))
+        number = int(index[1] or 0) if index else 0
+        library = add2_library(cuda_capability(number), notify)
+        return Bench(CudaDevice(number, library.path), library, toolchain(with_cuda=True))
     library = add2_library(None, notify)
     return Bench(HostDevice(library.path), library, toolchain(with_cuda=False))
 

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,9 @@ from cudabench import runner
 from cudabench.device import HostDevice
 from cudabench.kernels import ADD2, Buffers, Launch
 from cudabench.runner import Bench
+
+# Longer than any test needs; a hold ends with its block.
+HOLD_SECONDS = 30.0
 
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -45,8 +47,7 @@ def bench(request: pytest.FixtureRequest, build_cache: Path) -> Bench:
     opened = runner.open_bench(request.param, print)
     # The first launch loads the kernel, and CUDA may wait for the device to do that.
     launch, _ = bound_add2(opened, 1)
-    with occupied(opened):
-        launch()
+    launch()
     opened.device.synchronize()
     return opened
 
@@ -55,17 +56,6 @@ def bench(request: pytest.FixtureRequest, build_cache: Path) -> Bench:
 def host(host_bench: Bench) -> HostDevice:
     assert isinstance(host_bench.device, HostDevice)
     return host_bench.device
-
-
-@contextmanager
-def occupied(bench: Bench) -> Iterator[None]:
-    """Keep the device busy, so that what is queued meanwhile has not run."""
-    if isinstance(bench.device, HostDevice):
-        with bench.device.held():
-            yield
-    else:
-        torch.cuda._sleep(2_000_000_000)  # type: ignore[no-untyped-call]  # about a second
-        yield
 
 
 def bound_add2(bench: Bench, n: int) -> tuple[Launch, Buffers]:

@@ -4,17 +4,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from cudabench import kernels
-from cudabench.device import CudaDevice, HostDevice
+from cudabench import kernels, runner
+from cudabench.device import HostDevice, cuda_capability
 from cudabench.errors import DeviceError, EventNotReadyError
 from cudabench.runner import Bench
-from tests.conftest import bound_add2, occupied
+from tests.conftest import HOLD_SECONDS, bound_add2
 
 
 def test_launch_returns_before_the_addition_has_run(bench: Bench) -> None:
     launch, buffers = bound_add2(bench, 1000)
     done = bench.device.event()
-    with occupied(bench):
+    with bench.device.held(HOLD_SECONDS):
         launch()
         done.record()
         assert not done.complete()
@@ -27,7 +27,7 @@ def test_nothing_is_written_while_the_host_stream_is_held(
     host_bench: Bench, host: HostDevice
 ) -> None:
     launch, buffers = bound_add2(host_bench, 1000)
-    with host.held():
+    with host.held(HOLD_SECONDS):
         launch()
         assert buffers.c.isnan().all()
     host.synchronize()
@@ -38,7 +38,7 @@ def test_work_runs_in_the_order_queued(bench: Bench) -> None:
     first, buffers = bound_add2(bench, 4096)
     chained = kernels.Buffers(buffers.c, buffers.b, torch.empty_like(buffers.c))
     second = kernels.ADD2.bind(bench.library, chained)
-    with occupied(bench):
+    with bench.device.held(HOLD_SECONDS):
         first()
         second()
     bench.device.synchronize()
@@ -47,7 +47,7 @@ def test_work_runs_in_the_order_queued(bench: Bench) -> None:
 
 def test_an_event_that_has_not_completed_cannot_be_read(bench: Bench) -> None:
     start, end = bench.device.event(), bench.device.event()
-    with occupied(bench):
+    with bench.device.held(HOLD_SECONDS):
         start.record()
         end.record()
         with pytest.raises(EventNotReadyError):
@@ -70,7 +70,7 @@ def test_an_event_recorded_again_means_the_later_record(bench: Bench) -> None:
     start.record()
     end.record()
     bench.device.synchronize()
-    with occupied(bench):
+    with bench.device.held(HOLD_SECONDS):
         end.record()
         assert not end.complete()
     bench.device.synchronize()
@@ -78,7 +78,7 @@ def test_an_event_recorded_again_means_the_later_record(bench: Bench) -> None:
 
 
 def test_a_pending_event_may_be_dropped(bench: Bench) -> None:
-    with occupied(bench):
+    with bench.device.held(HOLD_SECONDS):
         bench.device.event().record()
     bench.device.synchronize()
 
@@ -100,12 +100,29 @@ def test_tensors_dropped_while_queued_outlive_the_work(host_bench: Bench, host: 
     launch, buffers = bound_add2(host_bench, 2**20)
     result = buffers.c
     expected = buffers.a + buffers.b
-    with host.held():
+    with host.held(HOLD_SECONDS):
         launch()
         del launch, buffers
         torch.rand(2**20)  # would take over freed memory
     host.synchronize()
     assert torch.equal(result, expected)
+
+
+def test_a_hold_that_is_released_has_not_expired(bench: Bench) -> None:
+    with bench.device.held(HOLD_SECONDS) as hold:
+        pass
+    bench.device.synchronize()
+    assert not hold.expired()
+
+
+def test_a_hold_ends_by_itself_where_its_release_waits_for_it(bench: Bench) -> None:
+    with bench.device.held(0.01) as hold:
+        bench.device.synchronize()
+        assert hold.expired()
+    with bench.device.held(HOLD_SECONDS) as hold:
+        pass
+    bench.device.synchronize()
+    assert not hold.expired()
 
 
 def test_host_properties_are_marked_and_plausible(host: HostDevice) -> None:
@@ -118,7 +135,7 @@ def test_no_cuda_device_is_said_before_anything_is_built() -> None:
     if torch.cuda.is_available():
         pytest.skip("there is one")
     with pytest.raises(DeviceError, match=r"without CUDA|no CUDA device"):
-        CudaDevice(0)
+        cuda_capability(0)
 
 
 def test_cuda_without_visible_devices_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,12 +143,12 @@ def test_cuda_without_visible_devices_names_the_variable(monkeypatch: pytest.Mon
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     with pytest.raises(DeviceError, match="CUDA_VISIBLE_DEVICES is ''"):
-        CudaDevice(0)
+        cuda_capability(0)
 
 
 @pytest.mark.gpu
 def test_cuda_properties_are_those_of_the_device() -> None:
-    device = CudaDevice(0)
+    device = runner.open_bench("cuda", print).device
     properties = device.properties
     assert properties.label == f"cuda:0 ({torch.cuda.get_device_name(0)})"
     assert properties.l2_bytes
@@ -146,7 +163,7 @@ def test_cuda_properties_are_those_of_the_device() -> None:
 @pytest.mark.gpu
 def test_a_cuda_index_that_is_not_there_is_named() -> None:
     with pytest.raises(DeviceError, match=r"no cuda:99; this machine has \d+ CUDA"):
-        CudaDevice(99)
+        cuda_capability(99)
 
 
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])

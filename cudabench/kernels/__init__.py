@@ -60,12 +60,12 @@ class Operator:
 def add2_library(capability: tuple[int, int] | None, notify: Callable[[str], None]) -> Library:
     """Return add2's library for a CUDA device of `capability`, or for the host where None.
 
-    The host's holds the host stream too.
+    It also holds what the device needs to be timed: the hold of a stream, and the host stream.
 
     Raises:
         BuildError: It could not be compiled or loaded.
     """
-    kernels = ("add2_host.cpp", "host_stream.cpp") if capability is None else ("add2.cu",)
+    kernels = ("add2_host.cpp", "host_stream.cpp") if capability is None else ("add2.cu", "hold.cu")
     recipe = _build.Recipe("add2", SOURCE_FOLDER, ("add2.cpp", *kernels), capability)
     return _build.load(recipe, notify)
 

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <future>
 #include <stdexcept>
 #include <utility>
 
@@ -109,17 +108,22 @@ int cudabench_synchronize(char* message, std::size_t size) {
   return -1;
 }
 
-// Holds the worker back from here on in the stream's order until the gate is released.
-void* cudabench_hold() {
-  auto* gate = new std::promise<void>;
-  cudabench::current_host_stream().enqueue(
-      [opened = gate->get_future().share()] { opened.wait(); });
-  return gate;
-}
-
-void cudabench_release(void* gate) {
-  static_cast<std::promise<void>*>(gate)->set_value();
-  delete static_cast<std::promise<void>*>(gate);
+// Keeps the worker from what is queued behind it until the host sets flags[0]. It gives up after
+// limit_ns, and sets flags[1] then. flags: two int32 that outlive the hold. Returns 0.
+int cudabench_hold(int32_t* flags, int64_t limit_ns, void* /*stream*/) {
+  cudabench::current_host_stream().enqueue([=] {
+    using Clock = std::chrono::steady_clock;
+    const auto end = Clock::now() + std::chrono::nanoseconds(limit_ns);
+    // Yielding, not waiting on a condition: its waking would be part of what comes next.
+    while (reinterpret_cast<std::atomic<int32_t>*>(flags)->load() == 0) {
+      if (Clock::now() > end) {
+        flags[1] = 1;
+        return;
+      }
+      std::this_thread::yield();
+    }
+  });
+  return 0;
 }
 
 void* cudabench_event_create() { return new cudabench::HostEvent; }
