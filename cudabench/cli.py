@@ -3,6 +3,7 @@
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,13 +11,23 @@ import typer
 from rich.console import RenderableType
 from typer.core import TyperGroup
 
-from cudabench import __version__
+from cudabench import __version__, store
 from cudabench.errors import BadInputError, CudabenchError
-from cudabench.records import MODES, Clock, Loop, Measurement, Session, new_session_id
+from cudabench.records import (
+    L2,
+    MODES,
+    Clock,
+    Loop,
+    Measurement,
+    Reading,
+    Session,
+    new_session_id,
+)
 from cudabench.report.console import Messages, output
 from cudabench.report.tables import run_report, sync_modes_report
+from cudabench.stopping import StoppingRule
 from cudabench.store import Destination
-from cudabench.units import parse_count
+from cudabench.units import parse_count, parse_device
 
 if TYPE_CHECKING:
     from cudabench.runner import Bench
@@ -24,6 +35,9 @@ if TYPE_CHECKING:
 _DEBUG = "cudabench.debug"
 _INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 _WRONG_RESULT = 1
+_UNEXPECTED = 70  # EX_SOFTWARE of sysexits.h
+_TYPERS_OWN = ("typer", "click")  # which exception classes end a command as Typer means it to
+_MOST_ITERATIONS = 1_000_000
 
 
 class _Commands(TyperGroup):
@@ -34,13 +48,34 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except CudabenchError as error:
-            if ctx.meta.get(_DEBUG):
-                traceback.print_exc()
-            Messages().error(str(error))
+            self._show(ctx, error, str(error))
             raise typer.Exit(error.exit_code) from error
         except KeyboardInterrupt as error:
             Messages().error("interrupted; nothing was written")
             raise typer.Exit(_INTERRUPTED) from error
+        except Exception as error:
+            if type(error).__module__.startswith(_TYPERS_OWN) or isinstance(error, BrokenPipeError):
+                raise
+            name = type(error).__name__
+            self._show(ctx, error, f"{name}: {error}. A fault of cudabench; see it with --debug")
+            raise typer.Exit(_UNEXPECTED) from error
+
+    def _show(self, ctx: Any, error: Exception, text: str) -> None:
+        if ctx.meta.get(_DEBUG):
+            traceback.print_exception(error)
+        Messages().error(text)
+
+
+class CacheChoice(str, Enum):
+    """The values of --l2."""
+
+    WARM = "warm"
+    COLD = "cold"
+    BOTH = "both"
+
+    def states(self) -> tuple[L2, ...]:
+        """Return the states to read in."""
+        return tuple(L2) if self is CacheChoice.BOTH else (L2(self.value),)
 
 
 def _remember_debug(context: typer.Context, debug: bool) -> bool:
@@ -88,7 +123,7 @@ CsvFile = Annotated[
 JsonFile = Annotated[
     Path | None, typer.Option("--json", help="File for the whole session (default: in --out).")
 ]
-Clocks = Annotated[
+ClockChoices = Annotated[
     list[Clock],
     typer.Option(
         "--clock",
@@ -96,6 +131,26 @@ Clocks = Annotated[
         help="What reads the time: time (time.time), perf_counter (time.perf_counter_ns) or event"
         " (a pair of device events); may be given several times.",
     ),
+]
+Caches = Annotated[
+    CacheChoice,
+    typer.Option(
+        "--l2",
+        metavar="STATE",
+        help="State of the device's last cache before each accurate sample: warm, cold or both.",
+    ),
+]
+Precision = Annotated[
+    float,
+    typer.Option(
+        "--precision",
+        metavar="PERCENT",
+        help="Sample until half the median's 95 % confidence interval is within this of it.",
+    ),
+]
+MaxTime = Annotated[
+    float,
+    typer.Option("--max-time", metavar="SECONDS", help="Or until this is spent on an operator."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Only the tables, and errors.")]
 Debug = Annotated[
@@ -122,6 +177,9 @@ def run(
             "--clock", metavar="CLOCK", help="What reads the time: time, perf_counter or event."
         ),
     ] = Clock.TIME,
+    l2: Caches = CacheChoice.WARM,
+    precision: Precision = 1.0,
+    max_time: MaxTime = 2.0,
     iters: Iterations = 10,
     warmup: WarmUp = 10,
     out: OutFolder = Path("results"),
@@ -130,15 +188,16 @@ def run(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Time add2 against a + b and torch.add(out=), with both synchronizes."""
-    request = _request("run", n, device, iters, warmup, out, csv, json, quiet)
+    """Time add2 against a + b and torch.add(out=): their own time, and with both synchronizes."""
+    request = _request("run", n, device, iters, warmup, precision, max_time, out, csv, json, quiet)
+    caches = l2.states()
 
-    def measure(bench: "Bench") -> Iterator[Measurement]:
+    def measure(bench: "Bench") -> "Iterator[Measurement | Reading]":
         from cudabench import runner
 
-        return runner.run(bench, request.n, clock, request.loop)
+        return runner.run(bench, request.n, clock, request.loop, caches, request.rule)
 
-    session = _recorded(request, measure, total=3)
+    session = _recorded(request, measure, total=3 * (1 + len(caches)))
     _report(request, session, run_report(session))
 
 
@@ -146,7 +205,7 @@ def run(
 def sync_modes(
     n: N = "16777216",
     device: DeviceName = "auto",
-    clock: Clocks = [Clock.TIME, Clock.EVENT],  # noqa: B006 - Typer copies it
+    clock: ClockChoices = [Clock.TIME, Clock.EVENT],  # noqa: B006 - Typer copies it
     backlog: Annotated[
         bool | None,
         typer.Option(
@@ -154,6 +213,8 @@ def sync_modes(
             help="Only with, or only without, work queued before each iteration (default: both).",
         ),
     ] = None,
+    precision: Precision = 1.0,
+    max_time: MaxTime = 2.0,
     iters: Iterations = 10,
     warmup: WarmUp = 10,
     out: OutFolder = Path("results"),
@@ -163,16 +224,18 @@ def sync_modes(
     debug: Debug = False,
 ) -> None:
     """Time add2 with and without each synchronize, and say what each way measured."""
-    request = _request("sync-modes", n, device, iters, warmup, out, csv, json, quiet)
+    request = _request(
+        "sync-modes", n, device, iters, warmup, precision, max_time, out, csv, json, quiet
+    )
     clocks = tuple(dict.fromkeys(clock))
     backlogs = (False, True) if backlog is None else (backlog,)
 
-    def measure(bench: "Bench") -> Iterator[Measurement]:
+    def measure(bench: "Bench") -> "Iterator[Measurement | Reading]":
         from cudabench import runner
 
-        return runner.sync_modes(bench, request.n, clocks, backlogs, request.loop)
+        return runner.sync_modes(bench, request.n, clocks, backlogs, request.loop, request.rule)
 
-    session = _recorded(request, measure, total=len(MODES) * len(clocks) * len(backlogs))
+    session = _recorded(request, measure, total=1 + len(MODES) * len(clocks) * len(backlogs))
     _report(request, session, sync_modes_report(session, output().width))
 
 
@@ -190,6 +253,7 @@ class _Request:
     n: int
     device: str
     loop: Loop
+    rule: StoppingRule
     destination: Destination
     messages: Messages
 
@@ -200,6 +264,8 @@ def _request(
     device: str,
     iters: int,
     warmup: int,
+    precision: float,
+    max_time: float,
     out: Path,
     csv: Path | None,
     json: Path | None,
@@ -207,46 +273,68 @@ def _request(
 ) -> _Request:
     """Check what can be checked before anything heavy is loaded."""
     count = parse_count(n)
-    if iters < 1:
-        raise BadInputError(f"--iters must be at least 1, got {iters}", "Try --iters 10")
-    if warmup < 0:
-        raise BadInputError(f"--warmup must be 0 or more, got {warmup}", "Try --warmup 10")
+    parse_device(device)
+    if not 1 <= iters <= _MOST_ITERATIONS:
+        raise BadInputError(
+            f"--iters must be 1 to {_MOST_ITERATIONS:,}, got {iters}", "Try --iters 10"
+        )
+    if not 0 <= warmup <= _MOST_ITERATIONS:
+        raise BadInputError(
+            f"--warmup must be 0 to {_MOST_ITERATIONS:,}, got {warmup}", "Try --warmup 10"
+        )
+    if not 0 < precision <= 100:
+        raise BadInputError(f"--precision must be a percentage above 0, got {precision:g}", "Try 1")
+    if not 0 < max_time <= 3600:
+        raise BadInputError(
+            f"--max-time must be above 0 and at most 3600 s, got {max_time:g}", "Try 2"
+        )
     session_id = new_session_id(command)
     destination = Destination.of(out, session_id, csv, json)
     destination.require_writable()
     messages = Messages(quiet)
-    return _Request(session_id, command, count, device, Loop(iters, warmup), destination, messages)
+    return _Request(
+        session_id=session_id,
+        command=command,
+        n=count,
+        device=device,
+        loop=Loop(iters, warmup),
+        rule=StoppingRule(precision / 100, max_time),
+        destination=destination,
+        messages=messages,
+    )
 
 
 def _recorded(
-    request: _Request, measure: Callable[["Bench"], Iterator[Measurement]], total: int
+    request: _Request,
+    measure: "Callable[[Bench], Iterator[Measurement | Reading]]",
+    total: int,
 ) -> Session:
-    """Open the device, take the measurements behind a progress bar, and write the session."""
+    """Open the device and take the measurements behind a progress bar."""
     messages = request.messages
     with messages.waiting("loading PyTorch") as say:
-        from cudabench import runner, store
+        from cudabench import runner
 
         bench = runner.open_bench(request.device, say)
     if request.device == "auto" and bench.device.properties.kind == "host":
         messages.note("No CUDA device: timing on the host stream, an asynchronous CPU stream.")
-    recorder = runner.Recorder(bench, request.session_id, request.command)
-    session = recorder.session(list(messages.progress(measure(bench), total, "measuring")))
-    store.write(session, request.destination)
-    return session
+    recorder = runner.Recorder(bench, request.session_id, request.command, request.loop)
+    taken = list(messages.progress(measure(bench), total, "measuring"))
+    with messages.waiting("calibrating"):
+        return recorder.session(taken, runner.floors(bench, taken, request.rule))
 
 
 def _report(request: _Request, session: Session, renderables: Iterable[RenderableType]) -> None:
-    """Print the session and where it was written; exit with 1 where a result was wrong."""
+    """Print the session, write it, and exit with 1 where a result was wrong."""
     console = output()
     for renderable in renderables:
         console.print(renderable)
+    store.write(session, request.destination)
     for path in request.destination.paths():
         request.messages.note(f"wrote {path}")
-    wrong = sorted({m.operator for m in session.measurements if m.correct is False})
-    for operator in wrong:
+    for operator in session.wrong():
         request.messages.error(
             f"{operator} gave another result than PyTorch, so its timing is invalid."
             " Correct the kernel first"
         )
-    if wrong:
+    if session.wrong():
         raise typer.Exit(_WRONG_RESULT)

@@ -4,7 +4,7 @@ import atexit
 import ctypes
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,7 +12,12 @@ from typing import Any, Protocol
 import torch
 
 from cudabench.errors import DeviceError, EventNotReadyError
-from cudabench.records import Clocks, DeviceProperties
+from cudabench.records import ClockRates, DeviceProperties
+
+# Queues work and returns.
+Launch = Callable[[], object]
+
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 2000, 6000
 
 HOST_LABEL = "host (CPU stream, no CUDA)"
 
@@ -87,10 +92,20 @@ class Device(Protocol):
         It begins behind what is queued already; what is queued inside runs once it ends.
         """
 
+    def pauses(self, count: int) -> tuple[int, ...]:
+        """Return `count` lengths for `pause`, their mean the same for every even `count`.
+
+        They cover what the device's event pairs are coarse in. 0 is no pause, and one 0 stands
+        for them all where the pairs are fine.
+        """
+
+    def pause(self, length: int) -> None:
+        """Queue a pause on the current stream, of a length that `pauses` gave."""
+
     def free_bytes(self) -> int:
         """Return how much memory can be allocated now."""
 
-    def clocks(self) -> Clocks | None:
+    def clocks(self) -> ClockRates | None:
         """Return the device's clocks now, or None where they cannot be read."""
 
     def current(self) -> AbstractContextManager[None]:
@@ -133,7 +148,8 @@ class CudaDevice:
     def __init__(self, index: int, library: Path) -> None:
         self.torch_device = torch.device("cuda", index)
         self._index = index
-        self._hold = Hold(_bound(ctypes.CDLL(str(library)), _HOLD), pinned=True)
+        self._library = _bound(ctypes.CDLL(str(library)), {**_HOLD, **_PAUSE})
+        self._hold = Hold(self._library, pinned=True)
         self._nvml = _NvmlDevice.of(torch.cuda.get_device_properties(index))
         self.properties = self._read_properties()
 
@@ -154,13 +170,24 @@ class CudaDevice:
         finally:
             self._hold.release()
 
+    def pauses(self, count: int) -> tuple[int, ...]:
+        """Return clock cycles, evenly spaced from 1 to 3 us on an H200."""
+        step = (_LONGEST_PAUSE - _SHORTEST_PAUSE) // count
+        return tuple(_SHORTEST_PAUSE + step // 2 + step * i for i in range(count))
+
+    def pause(self, length: int) -> None:
+        """Queue a kernel that spins for `length` cycles."""
+        stream = torch.cuda.current_stream(self._index).cuda_stream
+        if self._library.cudabench_pause(length, stream):
+            raise DeviceError("a pause could not be queued on the stream")
+
     def free_bytes(self) -> int:
         """Return what the driver has free, and what PyTorch's allocator holds unused."""
         free, _ = torch.cuda.mem_get_info(self._index)
         cached = torch.cuda.memory_reserved(self._index)
         return free + cached - torch.cuda.memory_allocated(self._index)
 
-    def clocks(self) -> Clocks | None:
+    def clocks(self) -> ClockRates | None:
         """Return the clocks now, or None where NVML does not say."""
         return self._nvml.clocks() if self._nvml else None
 
@@ -250,11 +277,18 @@ class HostDevice:
         finally:
             self._hold.release()
 
+    def pauses(self, count: int) -> tuple[int, ...]:
+        """Return no pause at all: the worker's clock is read to the nanosecond."""
+        return (0,)
+
+    def pause(self, length: int) -> None:
+        """Queue nothing."""
+
     def free_bytes(self) -> int:
         """Return how much memory can be allocated without swapping."""
-        return _host_memory("MemAvailable")
+        return _free_host_memory()
 
-    def clocks(self) -> Clocks | None:
+    def clocks(self) -> ClockRates | None:
         """Return None: a CPU's clocks are not read."""
         return None
 
@@ -327,11 +361,11 @@ class _NvmlDevice:
         except pynvml.NVMLError:
             return None
 
-    def clocks(self) -> Clocks | None:
+    def clocks(self) -> ClockRates | None:
         """Return the clocks now, or None where NVML refuses to say."""
         nvml = self._nvml
         try:
-            return Clocks(
+            return ClockRates(
                 sm_mhz=nvml.nvmlDeviceGetClockInfo(self._handle, nvml.NVML_CLOCK_SM),
                 memory_mhz=nvml.nvmlDeviceGetClockInfo(self._handle, nvml.NVML_CLOCK_MEM),
                 throttle_reasons=self._throttle_reasons(),
@@ -359,6 +393,7 @@ _Signatures = dict[str, tuple[Any, list[Any]]]
 _HANDLE = ctypes.c_void_p
 # The functions at the end of kernels/hold.cu and of kernels/host_stream.cpp.
 _HOLD: _Signatures = {"cudabench_hold": (ctypes.c_int, [_HANDLE, ctypes.c_int64, _HANDLE])}
+_PAUSE: _Signatures = {"cudabench_pause": (ctypes.c_int, [ctypes.c_int64, _HANDLE])}
 _HOST_STREAM: _Signatures = {
     "cudabench_synchronize": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_size_t]),
     "cudabench_event_create": (_HANDLE, []),
@@ -378,20 +413,34 @@ def _bound(library: ctypes.CDLL, signatures: _Signatures) -> ctypes.CDLL:
 
 def _host_memory(field: str) -> int:
     """Return a field of Linux's /proc/meminfo in bytes; elsewhere the physical memory."""
-    try:
-        found = re.search(rf"^{field}:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
-    except OSError:
-        found = None
+    found = re.search(rf"^{field}:\s+(\d+) kB", _text("/proc/meminfo"), re.MULTILINE)
     if found:
         return int(found[1]) * 1024
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _free_host_memory() -> int:
+    """Return what can be allocated without swapping, or before a container's limit."""
+    free = _host_memory("MemAvailable")
+    limit, used = (_text(f"/sys/fs/cgroup/memory.{name}").strip() for name in ("max", "current"))
+    if limit.isdecimal() and used.isdecimal():
+        free = min(free, int(limit) - int(used))
+    return max(free, 0)
 
 
 def _last_level_cache() -> int | None:
     """Return the size of the CPU's last cache level in bytes, from Linux's sysfs."""
     sizes = {}
     for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
-        size = re.fullmatch(r"(\d+)K", (index / "size").read_text().strip())
-        if size:
-            sizes[int((index / "level").read_text())] = int(size[1]) * 1024
+        level, size = _text(index / "level").strip(), _text(index / "size").strip()
+        if level.isdecimal() and re.fullmatch(r"\d+K", size):
+            sizes[int(level)] = int(size[:-1]) * 1024
     return sizes[max(sizes)] if sizes else None
+
+
+def _text(path: str | Path) -> str:
+    """Return what a file of the system holds, "" where there is none."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError:
+        return ""

@@ -8,7 +8,8 @@ from functools import cached_property
 from cudabench import stats
 
 # 1: the first.
-SCHEMA_VERSION = 1
+# 2: readings, and the floors that are taken off them; the loop.
+SCHEMA_VERSION = 2
 
 
 class Clock(str, Enum):
@@ -89,18 +90,16 @@ class Measurement:
     """The samples of one operator, size, clock, mode and backlog.
 
     Attributes:
-        bytes_moved: What one launch reads and writes.
-        correct: Whether the operator's result was PyTorch's; None where it was not checked.
+        correct: Whether the operator's result was PyTorch's.
     """
 
     operator: str
     n: int
-    bytes_moved: int
     clock: Clock
     mode: Mode
     backlog: Backlog | None
     samples: tuple[Sample, ...]
-    correct: bool | None = None
+    correct: bool
 
     @cached_property
     def summary(self) -> stats.Summary:
@@ -112,17 +111,118 @@ class Measurement:
         """How many samples could not be read at once."""
         return sum(not sample.ready for sample in self.samples)
 
+
+class L2(str, Enum):
+    """Whether the operator's inputs may lie in the device's last cache when it starts."""
+
+    WARM = "warm"
+    COLD = "cold"
+
+
+class Method(str, Enum):
+    """How a reading was taken."""
+
+    HELD = "held"  # an event pair behind a held stream
+    EVENTS = "events"  # an event pair alone: launch gaps included
+    CALLER = "caller"  # the host clock around an operator that runs in the calling thread
+
+
+class Stop(str, Enum):
+    """Why sampling ended."""
+
+    PRECISION = "precision"
+    TIME = "time"
+
+
+@dataclass(frozen=True)
+class Floor:
+    """What a reading holds beyond the operator's own time.
+
+    Attributes:
+        l2: The state of the cache that it was read in.
+        gross: Readings of the smallest launch, in seconds, taken as the operators' are.
+        kernel_seconds: What that launch's kernel takes itself; 0 where nothing can tell.
+        pair_seconds: What a bare event pair around it reads beyond that.
+    """
+
+    l2: L2
+    gross: tuple[float, ...]
+    kernel_seconds: float
+    pair_seconds: float
+
+    @cached_property
+    def interval(self) -> stats.Interval:
+        """The floor in seconds, with the confidence interval of its median."""
+        return stats.median_interval(self.gross) + -self.kernel_seconds
+
+    @cached_property
+    def spread(self) -> float:
+        """The range of the middle half of its readings, or a step of the clock, in seconds."""
+        first, third = stats.quartiles(self.gross)
+        return max(third - first, stats.clock_step(self.gross))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The accurate samples of one operator, size and cache state, before the floor is taken off.
+
+    Attributes:
+        bytes_moved: What one launch reads and writes.
+        gross: The samples, in seconds.
+    """
+
+    operator: str
+    n: int
+    bytes_moved: int
+    l2: L2
+    method: Method
+    gross: tuple[float, ...]
+    stop: Stop
+
+    def estimate(self, floor: Floor) -> "Estimate":
+        """Return the operator's own time, given the floor of the same session."""
+        gross = stats.median_interval(self.gross)
+        # The launch gaps in an event pair alone hide its floor.
+        taken_off = floor.interval if self.method is Method.HELD else stats.Interval(0, 0, 0)
+        return Estimate(self, gross, taken_off, floor.spread, floor.pair_seconds)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An operator's own time on the device, all in seconds.
+
+    Attributes:
+        gross: What was read.
+        floor: What is taken off it.
+        spread: How far the floor's own readings are apart.
+        pair_seconds: What a bare event pair reads beyond the operator.
+    """
+
+    reading: Reading
+    gross: stats.Interval
+    floor: stats.Interval
+    spread: float
+    pair_seconds: float
+
+    @property
+    def net(self) -> stats.Interval:
+        """The estimate, with its 95 % confidence interval."""
+        return self.gross - self.floor
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the estimate is more than the floor's own spread."""
+        return self.net.value > self.spread
+
+    @property
+    def bound(self) -> float:
+        """What the operator's time is below, where it is not resolved."""
+        return max(self.net.high, self.spread)
+
     @property
     def bandwidth(self) -> float | None:
-        """Bytes a second at the median; None where the reading is not the operator's own time.
-
-        Without the second synchronize the host clock has seen the launch call alone, and with a
-        backlog and no first synchronize it has seen the backlog too.
-        """
-        waited = self.mode.second_sync and (self.mode.first_sync or self.backlog is None)
-        if not waited or self.summary.median <= 0:
-            return None
-        return self.bytes_moved / self.summary.median
+        """Bytes a second; None where the time cannot be resolved."""
+        return self.reading.bytes_moved / self.net.value if self.resolved else None
 
 
 @dataclass(frozen=True)
@@ -147,7 +247,7 @@ class DeviceProperties:
 
 
 @dataclass(frozen=True)
-class Clocks:
+class ClockRates:
     """A GPU's clocks at one moment, and why they are not higher (NVML's reasons)."""
 
     sm_mhz: int
@@ -169,21 +269,41 @@ class Environment:
     cxx: str
     nvcc: str | None
     device: DeviceProperties
-    clocks_at_start: Clocks | None
-    clocks_at_end: Clocks | None
+    clocks_at_start: ClockRates | None
+    clocks_at_end: ClockRates | None
 
 
 @dataclass(frozen=True)
 class Session:
-    """One invocation's measurements. `started` and `ended` are UTC, ISO 8601."""
+    """One invocation's measurements. `started` and `ended` are UTC, ISO 8601.
+
+    Attributes:
+        readings: The accurate ones; `estimates` takes the floors off them.
+    """
 
     id: str
     command: str
     started: str
     ended: str
     environment: Environment
+    loop: Loop
     measurements: tuple[Measurement, ...]
+    readings: tuple[Reading, ...]
+    floors: tuple[Floor, ...]
     schema: int = SCHEMA_VERSION
+
+    def estimates(self) -> tuple[Estimate, ...]:
+        """Return what the readings come to once the floor is taken off."""
+        floors = {floor.l2: floor for floor in self.floors}
+        return tuple(reading.estimate(floors[reading.l2]) for reading in self.readings)
+
+    def estimates_of(self, operator: str) -> dict[L2, Estimate]:
+        """Return one operator's estimates by the state of the cache."""
+        return {e.reading.l2: e for e in self.estimates() if e.reading.operator == operator}
+
+    def wrong(self) -> tuple[str, ...]:
+        """Return the operators whose result was not PyTorch's: their times are invalid."""
+        return tuple(dict.fromkeys(m.operator for m in self.measurements if not m.correct))
 
 
 def new_session_id(command: str) -> str:

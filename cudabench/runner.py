@@ -15,9 +15,9 @@ from pathlib import Path
 import torch
 
 import cudabench
-from cudabench import timing
+from cudabench import estimate, timing
 from cudabench.device import CudaDevice, Device, HostDevice, cuda_capability
-from cudabench.errors import BadInputError, DeviceError
+from cudabench.errors import DeviceError
 from cudabench.kernels import (
     ADD2,
     OPERATORS,
@@ -31,21 +31,26 @@ from cudabench.kernels import (
 )
 from cudabench.records import (
     BOTH,
+    L2,
     MODES,
     Backlog,
     Clock,
-    Clocks,
+    ClockRates,
     Environment,
+    Floor,
     Loop,
     Measurement,
     Mode,
+    Reading,
     Sample,
     Session,
 )
-from cudabench.units import size
+from cudabench.stopping import StoppingRule
+from cudabench.units import parse_device, size
 
-# a, b and c, what `a + b` allocates, and what comparing the two takes.
-_BUFFERS_AT_ONCE = 5
+# a, b and c, what `a + b` allocates, and what comparing the two takes; a backlog's three.
+_BUFFERS_AT_ONCE = 6
+_BACKLOG_BUFFERS = 3
 # A backlog lasts about ten times the operator: between 0.7 of that and whatever the doubling
 # that passes 0.7 comes to.
 _BACKLOG_RATIO = 10
@@ -73,38 +78,50 @@ def open_bench(spec: str, notify: Callable[[str], None]) -> Bench:
         DeviceError: There is no such device.
         BuildError: add2 could not be compiled.
     """
-    index = re.fullmatch(r"cuda(?::(\d{1,4}))?", spec)
-    if index is None and spec not in ("auto", "host"):
-        raise BadInputError(f"unknown device {spec!r}", "Use auto, cuda, cuda:K or host")
-    if index or (spec == "auto" and torch.cuda.is_available()):
-        number = int(index[1] or 0) if index else 0
-        library = add2_library(cuda_capability(number), notify)
-        return Bench(CudaDevice(number, library.path), library, toolchain(with_cuda=True))
+    kind, index = parse_device(spec)
+    if kind == "cuda" or (kind == "auto" and torch.cuda.is_available()):
+        library = add2_library(cuda_capability(index), notify)
+        return Bench(CudaDevice(index, library.path), library, toolchain(with_cuda=True))
     library = add2_library(None, notify)
     return Bench(HostDevice(library.path), library, toolchain(with_cuda=False))
 
 
-def run(bench: Bench, n: int, clock: Clock, loop: Loop) -> Iterator[Measurement]:
-    """Yield add2, `a + b` and `torch.add(out=)` at `n` elements, with both synchronizes.
+def run(
+    bench: Bench,
+    n: int,
+    clock: Clock,
+    loop: Loop,
+    caches: Sequence[L2],
+    rule: StoppingRule,
+) -> Iterator[Measurement | Reading]:
+    """Yield add2, `a + b` and `torch.add(out=)` at `n` elements.
 
-    Each operator's result is compared with PyTorch's before it is timed.
+    Each operator's result is compared with PyTorch's first. Then come its samples with both
+    synchronizes, and its accurate reading in each state of the cache.
 
     Raises:
         DeviceError: The buffers do not fit the device's memory, or its work failed.
     """
     with _failures_named(bench.device):
-        buffers = _buffers(bench.device, n)
+        buffers = _buffers(bench.device, n, _BUFFERS_AT_ONCE)
         for operator in OPERATORS:
             launch = operator.bind(bench.library, buffers)
             correct = is_correct(bench.device, launch, buffers)
             samples = timing.measure(bench.device, launch, BOTH, clock, loop)
             yield _measurement(operator, n, clock, BOTH, samples, correct)
+            for l2 in caches:
+                yield _reading(bench.device, operator, n, launch, buffers, l2, rule)
 
 
 def sync_modes(
-    bench: Bench, n: int, clocks: Sequence[Clock], backlogs: Sequence[bool], loop: Loop
-) -> Iterator[Measurement]:
-    """Yield add2 at `n` elements in the four modes on each clock, for each of `backlogs`.
+    bench: Bench,
+    n: int,
+    clocks: Sequence[Clock],
+    backlogs: Sequence[bool],
+    loop: Loop,
+    rule: StoppingRule,
+) -> Iterator[Measurement | Reading]:
+    """Yield add2 at `n` elements: its accurate reading, then the four modes on each clock.
 
     Args:
         bench: Where.
@@ -112,19 +129,39 @@ def sync_modes(
         clocks: The clocks, in the order wanted.
         backlogs: False for an idle stream, True for one with work queued before each iteration.
         loop: How many iterations.
+        rule: When the accurate reading is good enough.
 
     Raises:
         DeviceError: The buffers do not fit the device's memory, or its work failed.
     """
     with _failures_named(bench.device):
-        buffers = _buffers(bench.device, n)
+        extra = _BACKLOG_BUFFERS if any(backlogs) else 0
+        buffers = _buffers(bench.device, n, _BUFFERS_AT_ONCE + extra)
         launch = ADD2.bind(bench.library, buffers)
         correct = is_correct(bench.device, launch, buffers)
+        yield _reading(bench.device, ADD2, n, launch, buffers, L2.WARM, rule)
         for wanted in backlogs:
             backlog, queue = _backlog(bench, n, launch) if wanted else (None, timing.no_backlog)
             for clock, mode in product(clocks, MODES):
                 samples = timing.measure(bench.device, launch, mode, clock, loop, queue)
                 yield _measurement(ADD2, n, clock, mode, samples, correct, backlog)
+
+
+def floors(bench: Bench, taken: Sequence[Measurement | Reading], rule: StoppingRule) -> list[Floor]:
+    """Return what the accurate readings among `taken` hold beyond the operators.
+
+    The profiler runs for it, and may slow what is measured afterwards.
+    """
+    states = dict.fromkeys(one.l2 for one in taken if isinstance(one, Reading))
+    with _failures_named(bench.device):
+        smallest = ADD2.bind(bench.library, Buffers.random(bench.device, 1))
+        return [
+            estimate.floor(bench.device, smallest, rule, _flush(bench.device, l2)) for l2 in states
+        ]
+
+
+def _flush(device: Device, l2: L2) -> estimate.Flush | None:
+    return estimate.Flush(device) if l2 is L2.COLD else None
 
 
 def is_correct(device: Device, launch: Launch, buffers: Buffers) -> bool:
@@ -144,14 +181,15 @@ def is_correct(device: Device, launch: Launch, buffers: Buffers) -> bool:
 class Recorder:
     """Takes down when and where a session is measured, from its start to its end."""
 
-    def __init__(self, bench: Bench, session_id: str, command: str) -> None:
+    def __init__(self, bench: Bench, session_id: str, command: str, loop: Loop) -> None:
         self._bench = bench
         self._id = session_id
         self._command = command
+        self._loop = loop
         self._started = _now()
         self._clocks_at_start = bench.device.clocks()
 
-    def session(self, measurements: Sequence[Measurement]) -> Session:
+    def session(self, taken: Sequence[Measurement | Reading], floors: Sequence[Floor]) -> Session:
         """Return the session, ended now."""
         return Session(
             id=self._id,
@@ -159,7 +197,10 @@ class Recorder:
             started=self._started,
             ended=_now(),
             environment=_environment(self._bench, self._clocks_at_start),
-            measurements=tuple(measurements),
+            loop=self._loop,
+            measurements=tuple(one for one in taken if isinstance(one, Measurement)),
+            readings=tuple(one for one in taken if isinstance(one, Reading)),
+            floors=tuple(floors),
         )
 
 
@@ -189,7 +230,6 @@ def _measurement(
     return Measurement(
         operator=operator.name,
         n=n,
-        bytes_moved=operator.bytes_per_element * n,
         clock=clock,
         mode=mode,
         backlog=backlog,
@@ -198,12 +238,30 @@ def _measurement(
     )
 
 
-def _buffers(device: Device, n: int) -> Buffers:
-    needed = _BUFFERS_AT_ONCE * 4 * n
+def _reading(
+    device: Device,
+    operator: Operator,
+    n: int,
+    launch: Launch,
+    buffers: Buffers,
+    l2: L2,
+    rule: StoppingRule,
+) -> Reading:
+    flush = _flush(device, l2)
+    if estimate.runs_in_caller(device, launch, buffers.c):
+        gross, stop, method = estimate.read_in_caller(launch, rule, flush)
+    else:
+        gross, stop, method = estimate.read(device, launch, rule, flush)
+    return Reading(operator.name, n, operator.bytes_per_element * n, l2, method, gross, stop)
+
+
+def _buffers(device: Device, n: int, at_once: int) -> Buffers:
+    """Return buffers of `n` elements where `at_once` of them fit the device's memory."""
+    needed = at_once * 4 * n
     free = device.free_bytes()
     if needed > free:
         raise DeviceError(
-            f"n = {n:,} needs {size(needed)} ({_BUFFERS_AT_ONCE} float32 buffers), and"
+            f"n = {n:,} needs {size(needed)} ({at_once} float32 buffers), and"
             f" {device.properties.label} has {size(free)} free of"
             f" {size(device.properties.memory_bytes)}",
             "Use a smaller --n",
@@ -231,7 +289,7 @@ def _backlog(bench: Bench, n: int, launch: Launch) -> tuple[Backlog, Callable[[]
         elements *= 2
 
 
-def _environment(bench: Bench, clocks_at_start: Clocks | None) -> Environment:
+def _environment(bench: Bench, clocks_at_start: ClockRates | None) -> Environment:
     return Environment(
         cudabench=cudabench.__version__,
         command=shlex.join(["cudabench", *sys.argv[1:]]),

@@ -18,29 +18,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Destination:
-    """The three files of a session."""
+    """The files of a session."""
 
     samples: Path
     summary: Path
+    estimates: Path
     session: Path
 
     @classmethod
     def of(cls, folder: Path, name: str, csv: Path | None, json_file: Path | None) -> "Destination":
-        """Return `folder`/`name`-samples.csv, -summary.csv and .json, where not named otherwise.
+        """Return `folder`/`name`-samples.csv and so on, where not named otherwise.
 
-        The summary goes beside the samples.
+        The other CSV files go beside the samples.
         """
         samples = csv or folder / f"{name}-samples.csv"
-        stem = samples.stem.removesuffix("-samples")
+        beside = samples.parent / samples.stem.removesuffix("-samples")
         return cls(
             samples=samples,
-            summary=samples.with_name(f"{stem}-summary.csv"),
+            summary=Path(f"{beside}-summary.csv"),
+            estimates=Path(f"{beside}-estimates.csv"),
             session=json_file or folder / f"{name}.json",
         )
 
-    def paths(self) -> tuple[Path, Path, Path]:
-        """Return all three."""
-        return self.samples, self.summary, self.session
+    def paths(self) -> tuple[Path, ...]:
+        """Return all of them."""
+        return self.samples, self.summary, self.estimates, self.session
 
     def require_writable(self) -> None:
         """Try each place, so that nothing is measured in vain; leave nothing behind.
@@ -49,20 +51,12 @@ class Destination:
             BadInputError: A folder cannot be made or written, or a file's place is taken.
         """
         if len({path.absolute() for path in self.paths()}) < len(self.paths()):
-            raise BadInputError("--csv and --json name the same file", "Name two files")
+            raise BadInputError("two of the files have the same name", "Name others")
         for path in self.paths():
-            if path.is_dir():
-                raise BadInputError(f"cannot write {path}: it is a folder", "Name a file")
-            made = [folder for folder in path.absolute().parents if not folder.exists()]
             try:
-                with _replacing(path, keep=False):
-                    pass
-            except OSError as error:
+                _try(path)
+            except (OSError, ValueError) as error:
                 raise _unwritable(path, error) from error
-            finally:
-                for folder in made:
-                    with suppress(OSError):
-                        folder.rmdir()
 
 
 def write(session: Session, destination: Destination) -> None:
@@ -77,12 +71,12 @@ def write(session: Session, destination: Destination) -> None:
     texts = {
         destination.samples: samples_frame(session).to_csv(index=False),
         destination.summary: summary_frame(session).to_csv(index=False),
+        destination.estimates: estimates_frame(session).to_csv(index=False),
         destination.session: whole + "\n",
     }
     for path, text in texts.items():
         try:
-            with _replacing(path) as temporary:
-                temporary.write_text(text, encoding="utf-8")
+            _replace(path, text)
         except OSError as error:
             raise _unwritable(path, error) from error
 
@@ -107,6 +101,35 @@ def summary_frame(session: Session) -> "pd.DataFrame":
 
     frame: pd.DataFrame = pd.DataFrame.from_records(
         [{**_what(session, m), **_figures(m)} for m in session.measurements]
+    )
+    return frame
+
+
+def estimates_frame(session: Session) -> "pd.DataFrame":
+    """Return one row per accurate reading, in seconds and bytes per second."""
+    import pandas as pd
+
+    frame: pd.DataFrame = pd.DataFrame.from_records(
+        [
+            {
+                "session": session.id,
+                "device": session.environment.device.label,
+                "operator": estimate.reading.operator,
+                "n": estimate.reading.n,
+                "l2": estimate.reading.l2.value,
+                "method": estimate.reading.method.value,
+                "stop": estimate.reading.stop.value,
+                "samples": len(estimate.reading.gross),
+                "gross_seconds": estimate.gross.value,
+                "floor_seconds": estimate.floor.value,
+                "net_seconds": estimate.net.value,
+                "net_low_seconds": estimate.net.low,
+                "net_high_seconds": estimate.net.high,
+                "resolved": estimate.resolved,
+                "bytes_per_second": estimate.bandwidth,
+            }
+            for estimate in session.estimates()
+        ]
     )
     return frame
 
@@ -136,24 +159,44 @@ def _figures(measurement: Measurement) -> dict[str, Any]:
         "median_seconds": summary.median,
         "min_seconds": summary.minimum,
         "max_seconds": summary.maximum,
-        "bytes_per_second": measurement.bandwidth,
         "correct": measurement.correct,
     }
 
 
-def _unwritable(path: Path, error: OSError) -> BadInputError:
-    return BadInputError(f"cannot write {path}: {error.strerror}", "Name another place with --out")
+def _unwritable(path: Path, error: Exception) -> BadInputError:
+    why = getattr(error, "strerror", None) or str(error)
+    return BadInputError(f"cannot write {path}: {why}", "Name another with --out, --csv or --json")
+
+
+def _try(path: Path) -> None:
+    """Do all that writing `path` takes but the last step, and take it back."""
+    made = [folder for folder in path.absolute().parents if not folder.exists()]
+    try:
+        with _temporary(path):
+            pass
+    finally:
+        for folder in made:
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def _replace(path: Path, text: str) -> None:
+    """Put a new file with `text` in the place of `path`, whole."""
+    with _temporary(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
+        temporary.replace(path.resolve())
 
 
 @contextmanager
-def _replacing(path: Path, keep: bool = True) -> Iterator[Path]:
-    """Yield a new file beside `path`, which takes its place at the end where `keep` is true."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+def _temporary(path: Path) -> Iterator[Path]:
+    """Yield a new file beside the one that `path` leads to; it is gone at the end."""
+    target = path.resolve()
+    if target.exists() and not target.is_file():
+        raise ValueError("it is no regular file")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{os.getpid()}-{target.name}"[:200])
     temporary.touch()
     try:
         yield temporary
-        if keep:
-            temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -14,11 +14,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from cudabench.device import Device, Event
+from cudabench.device import Device, Event, Launch
 from cudabench.errors import EventNotReadyError
 from cudabench.records import Clock, Loop, Mode, Sample
-
-Launch = Callable[[], object]
 
 BACKLOG_LAUNCHES = 10
 
@@ -84,8 +82,6 @@ def measure(
         queue_backlog: Queues unsynchronized work before each iteration.
     """
     with device.current(), _without_collector():
-        for _ in range(loop.warmup):
-            launch()
         if clock.on_host:
             samples = _on_host_clock(device, launch, mode, clock, loop, queue_backlog)
         else:
@@ -104,6 +100,8 @@ def _on_host_clock(
 ) -> tuple[Sample, ...]:
     now, unit = _HOST_CLOCKS[clock]
     samples = []
+    for _ in range(loop.warmup):
+        launch()
     for _ in range(loop.iterations):
         queue_backlog()
         if mode.first_sync:
@@ -126,6 +124,9 @@ def _on_events(
 ) -> tuple[Sample, ...]:
     pairs = [(device.event(), device.event()) for _ in range(loop.iterations)]
     ready = []
+    device.synchronize()
+    for _ in range(loop.warmup):
+        launch()
     for start, end in pairs:
         queue_backlog()
         if mode.first_sync:

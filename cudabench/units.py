@@ -37,6 +37,18 @@ def parse_count(text: str, name: str = "n") -> int:
     return value
 
 
+def parse_device(text: str) -> tuple[str, int]:
+    """Return the kind of device that `text` names, `auto`, `cuda` or `host`, and its index.
+
+    Raises:
+        BadInputError: It is none of auto, cuda, cuda:K and host.
+    """
+    named = re.fullmatch(r"(auto|cuda|host)|cuda:(\d{1,4})", text, re.ASCII)
+    if named is None:
+        raise BadInputError(f"unknown device {text!r}", "Use auto, cuda, cuda:K or host")
+    return named[1] or "cuda", int(named[2] or 0)
+
+
 def microseconds(seconds: float) -> str:
     """Return `seconds` in microseconds without the unit: `3.58`, `186.3`, `13,501`."""
     value = seconds * 1e6

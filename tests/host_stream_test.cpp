@@ -59,7 +59,10 @@ void enqueue_blocks_only_at_the_limit() {
     queued = true;
   });
   about_to.get_future().wait();
-  expect(!queued, "a launch into a full queue waits");
+  for (int i = 0; i < 10000; ++i) {  // time enough for it to go wrong, were it to
+    expect(!queued, "a launch into a full queue waits");
+    std::this_thread::yield();
+  }
   gate.set_value();
   another.join();
   expect(queued, "it goes on once there is room");

@@ -1,17 +1,25 @@
 """Made-up sessions: for what shows and stores them, where no real time matters."""
 
 from cudabench.records import (
+    L2,
     Backlog,
     Clock,
     DeviceProperties,
     Environment,
+    Floor,
+    Loop,
     Measurement,
+    Method,
     Mode,
+    Reading,
     Sample,
     Session,
+    Stop,
 )
 
 BACKLOG = Backlog(launches=10, n=4096, seconds=700e-6)
+# 2 us: what its kernel takes is 1 us of the 3 that are read.
+FLOOR = Floor(L2.WARM, (3e-6,) * 10, kernel_seconds=1e-6, pair_seconds=2e-6)
 
 
 def measurement(
@@ -26,10 +34,24 @@ def measurement(
     """Ten samples of one value, or those given."""
     values = microseconds if isinstance(microseconds, list) else [microseconds] * 10
     samples = tuple(Sample(us * 1e-6, i >= not_ready) for i, us in enumerate(values))
-    return Measurement(operator, 1024, 12_288, clock, mode, backlog, samples, correct)
+    return Measurement(operator, 1024, clock, mode, backlog, samples, correct)
 
 
-def session(*measurements: Measurement, label: str = "cuda:0 (Tested)") -> Session:
+def reading(
+    net: float,
+    operator: str = "add2",
+    l2: L2 = L2.WARM,
+    method: Method = Method.HELD,
+    stop: Stop = Stop.PRECISION,
+) -> Reading:
+    """Return a reading that comes to `net` microseconds once the floor is taken off."""
+    gross = (net * 1e-6 + (2e-6 if method is Method.HELD else 0.0),) * 10
+    return Reading(operator, 1024, 12_288, l2, method, gross, stop)
+
+
+def session(
+    *taken: Measurement | Reading, label: str = "cuda:0 (Tested)", warmup: int = 10
+) -> Session:
     environment = Environment(
         cudabench="0",
         command="cudabench run",
@@ -40,8 +62,24 @@ def session(*measurements: Measurement, label: str = "cuda:0 (Tested)") -> Sessi
         torch_cuda="13.0",
         cxx="g++ 12",
         nvcc="V13",
-        device=DeviceProperties(label, "cuda" if label.startswith("cuda") else "host", 2**34),
+        device=DeviceProperties(
+            label,
+            "cuda" if label.startswith("cuda") else "host",
+            memory_bytes=2**34,
+            l2_bytes=2**20,
+            peak_bandwidth=1e12,
+        ),
         clocks_at_start=None,
         clocks_at_end=None,
     )
-    return Session("run-x", "run", "2026-01-01", "2026-01-02", environment, measurements)
+    return Session(
+        id="run-x",
+        command="run",
+        started="2026-01-01",
+        ended="2026-01-02",
+        environment=environment,
+        loop=Loop(warmup=warmup),
+        measurements=tuple(one for one in taken if isinstance(one, Measurement)),
+        readings=tuple(one for one in taken if isinstance(one, Reading)),
+        floors=(FLOOR,),
+    )

@@ -1,8 +1,10 @@
 import os
+import re
 import select
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,7 +36,9 @@ def sources(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def fresh_toolchain() -> None:
+def fresh_toolchain() -> Iterator[None]:
+    _build.toolchain.cache_clear()
+    yield
     _build.toolchain.cache_clear()
 
 
@@ -141,16 +145,51 @@ def test_a_cache_that_cannot_be_written_names_its_variable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("CUDABENCH_CACHE_DIR", "/proc/no-such-folder")
-    with pytest.raises(BuildError, match=r"cannot write the build cache .* CUDABENCH_CACHE_DIR"):
+    with pytest.raises(BuildError, match=r"cannot use the build cache .* CUDABENCH_CACHE_DIR"):
         _build.load(Recipe("add2", kernels.SOURCE_FOLDER, HOST_SOURCES), print)
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away")
-def test_a_cache_of_another_user_is_not_loaded_from(own_cache: Path) -> None:
+@pytest.mark.parametrize("mode", [0o777, 0o720])
+def test_a_cache_that_others_can_write_is_not_loaded_from(
+    own_cache: Path, sources: Path, mode: int
+) -> None:
+    folder = _build.load(Recipe("add2", sources, HOST_SOURCES), print).path.parents[1]
+    folder.chmod(mode)
+    with pytest.raises(BuildError, match="not yours alone to write"):
+        _build.load(Recipe("add2", sources, HOST_SOURCES), print)
+
+
+def test_a_folder_that_was_there_keeps_its_mode(own_cache: Path, sources: Path) -> None:
     own_cache.mkdir()
-    os.chown(own_cache, 12345, 12345)
-    with pytest.raises(BuildError, match="belongs to another user"):
-        _build.load(Recipe("add2", kernels.SOURCE_FOLDER, HOST_SOURCES), print)
+    own_cache.chmod(0o777)
+    _build.load(Recipe("add2", sources, HOST_SOURCES), print)
+    assert own_cache.stat().st_mode & 0o777 == 0o777
+
+
+def test_a_damaged_library_is_compiled_anew(own_cache: Path, tmp_path: Path, cli: Cli) -> None:
+    arguments = ("run", "--n", "1", "--device", "host")
+    assert cli(*arguments).returncode == 0
+    (library,) = own_cache.glob("*/build/*.so")
+    library.write_bytes(b"no library")
+    ran = cli(*arguments)
+    assert ran.returncode == 0, ran.stderr
+    assert "cannot be loaded; it is compiled anew" in ran.stderr
+
+
+@pytest.mark.parametrize("command", ["env g++", "g++ -O1", "./own/g++"])
+def test_a_compiler_may_be_a_command(tmp_path: Path, cli: Cli, command: str) -> None:
+    executable(tmp_path / "own" / "g++", 'exec c++ "$@"')
+    cache = str(tmp_path / "cache")
+    ran = cli("run", "--n", "1", "--device", "host", CXX=command, CUDABENCH_CACHE_DIR=cache)
+    assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize("says", ["exit 0", "printf '\\351\\n'"])
+def test_a_compiler_may_say_nothing_or_no_unicode(
+    fresh_toolchain: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, says: str
+) -> None:
+    monkeypatch.setenv("CXX", str(executable(tmp_path / "c++", says)))
+    assert _build.toolchain(with_cuda=False).cxx in ("", "\ufffd")
 
 
 def test_a_compiler_that_links_its_own_standard_library(tmp_path: Path, cli: Cli) -> None:
@@ -170,22 +209,25 @@ def test_a_compiler_that_links_its_own_standard_library(tmp_path: Path, cli: Cli
 
 
 class StuckBuild:
-    """A process whose compiler has begun and waits: for ever, or until it is let go."""
+    """A process whose compiler has begun and waits until it is let go; the next one does not."""
 
     def __init__(self, folder: Path) -> None:
         self._begun, self._go = folder / "begun", folder / "go"
         os.mkfifo(self._begun)
         os.mkfifo(self._go)
+        (folder / "stuck").touch()
         real = shutil.which("c++")
-        stuck = executable(
+        self.compiler = executable(
             folder / "c++",
-            f'case "$*" in *" -c "*add2_host*) echo >{self._begun}; cat {self._go};; esac\n'
+            f'case "$*" in *" -c "*add2_host*)\n'
+            f"if rm {folder}/stuck; then echo >{self._begun}; cat {self._go}; fi;;\n"
+            "esac\n"
             f'exec {real} "$@"',
         )
         self.process = subprocess.Popen(
             [sys.executable, "-m", "cudabench", "run", "--n", "1", "--device", "host"],
             cwd=folder,
-            env=child_environment(CXX=str(stuck)),
+            env=child_environment(CXX=str(self.compiler)),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
@@ -202,7 +244,7 @@ def test_a_killed_build_blocks_nobody(own_cache: Path, tmp_path: Path, cli: Cli)
     build = StuckBuild(tmp_path)
     build.process.kill()
     build.process.communicate()
-    ran = cli("run", "--n", "1", "--device", "host")
+    ran = cli("run", "--n", "1", "--device", "host", CXX=str(build.compiler))
     build.let_go()
     assert ran.returncode == 0, ran.stderr
     assert "another process" not in ran.stderr
@@ -213,14 +255,16 @@ def test_a_live_build_is_waited_for_and_used(own_cache: Path, tmp_path: Path) ->
     waiting = subprocess.Popen(
         [sys.executable, "-m", "cudabench", "run", "--n", "1", "--device", "host"],
         cwd=tmp_path,
-        env=child_environment(),
+        env=child_environment(CXX=str(build.compiler)),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
     )
     assert waiting.stderr
     first_line = waiting.stderr.readline()
-    assert "another process is compiling it" in first_line
+    age = re.search(r"another process is compiling it since (\d+) s", first_line)
+    assert age
+    assert int(age[1]) < 600
     assert str(own_cache) in first_line
     build.let_go()
     assert "compiling" not in waiting.communicate()[1]

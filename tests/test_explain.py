@@ -2,62 +2,78 @@
 
 import pytest
 
-from cudabench.records import BOTH, FIRST_ONLY, NEITHER, SECOND_ONLY, Clock, Measurement, Mode
-from cudabench.report.explain import Explainer
-from tests.samples import BACKLOG, measurement
+from cudabench.records import (
+    BOTH,
+    FIRST_ONLY,
+    L2,
+    NEITHER,
+    SECOND_ONLY,
+    Clock,
+    DeviceProperties,
+    Measurement,
+    Method,
+    Mode,
+    Reading,
+    Stop,
+)
+from cudabench.report.explain import Explainer, doubts
+from tests.samples import BACKLOG, FLOOR, measurement, reading
 
 EVENT = Clock.EVENT
 
 
-def sentence(subject: Measurement, *others: Measurement) -> str:
-    return Explainer([subject, *others]).sentence(subject)
+def explainer(*measurements: Measurement, own: float = 76.0, warmup: int = 10) -> Explainer:
+    return Explainer(measurements, reading(own).estimate(FLOOR), warmup)
+
+
+def sentence(
+    subject: Measurement, *others: Measurement, own: float = 76.0, warmup: int = 10
+) -> str:
+    return explainer(subject, *others, own=own, warmup=warmup).sentence(subject)
 
 
 @pytest.mark.parametrize("mode", [FIRST_ONLY, NEITHER])
 def test_launch_alone(mode: Mode) -> None:
-    subject = measurement(mode, 8.4)
-    said = sentence(subject, measurement(BOTH, 86))
+    said = sentence(measurement(mode, 8.4))
     assert said.startswith("The launch call alone, 8.40 us: nothing waited")
 
 
-def test_launch_as_long_as_the_operator() -> None:
-    said = sentence(measurement(NEITHER, 88), measurement(BOTH, 86))
-    assert said.startswith("As long as with both")
-
-
-def test_launch_held_up_by_a_full_queue() -> None:
-    said = sentence(measurement(NEITHER, 186), measurement(BOTH, 86))
-    assert "held up: 100 us longer" in said
-
-
-def test_both_where_the_operator_dominates() -> None:
-    subject = measurement(BOTH, 86)
-    said = sentence(subject, measurement(SECOND_ONLY, 76, EVENT, BACKLOG))
-    assert said.startswith("The operator, and about 10.0 us of launch call")
-
-
-def test_both_where_the_launch_dominates() -> None:
-    subject = measurement(BOTH, 18.4)
-    said = sentence(subject, measurement(SECOND_ONLY, 7.9, EVENT, BACKLOG))
+def test_launch_calls_that_wait_for_room_in_the_queue() -> None:
+    subject = measurement(NEITHER, [2.0] * 10 + [76.0] * 20)
+    said = sentence(subject, measurement(BOTH, 86))
     assert said == (
-        "Mostly not the operator: launch call and return of synchronize are about 10.5 us of it."
+        "The launch call, 2.00 us at first; then the launch queue was full and each call waited"
+        " for room, 76.0 us."
     )
 
 
-def test_both_without_events_to_compare_with() -> None:
-    said = sentence(measurement(BOTH, 18.4))
-    assert said == "The launch call, the operator and the return of synchronize."
+def test_both_where_the_operator_dominates() -> None:
+    said = sentence(measurement(BOTH, 86))
+    assert said == "The operator, and 10.0 us of launch call and return of synchronize."
 
 
-def test_second_only_on_an_idle_stream() -> None:
-    said = sentence(measurement(SECOND_ONLY, 87), measurement(BOTH, 86))
-    assert said == "As with both: nothing was queued before it."
+def test_both_where_the_launch_dominates() -> None:
+    said = sentence(measurement(BOTH, 18.4), own=3.6)
+    assert said == (
+        "Mostly not the operator: launch call and return of synchronize are 14.8 us of it."
+    )
+
+
+@pytest.mark.parametrize("both", [70.0, 76.5])
+def test_both_that_cannot_be_told_from_the_operator(both: float) -> None:
+    assert sentence(measurement(BOTH, both)).endswith("are lost in the noise.")
+
+
+@pytest.mark.parametrize("value", [50.0, 87.0, 110.0])
+def test_second_only_without_a_backlog_never_tells_of_queued_work(value: float) -> None:
+    said = sentence(measurement(SECOND_ONLY, value), measurement(BOTH, 86))
+    assert said == "As with both: nothing waited but for the operator."
 
 
 def test_second_only_whose_first_iteration_met_the_warm_up() -> None:
     subject = measurement(SECOND_ONLY, [700.0] + [87.0] * 9)
-    said = sentence(subject, measurement(BOTH, 86))
-    assert said.endswith("but for the first iteration (700 us), which met the warm-up calls.")
+    assert "in the first iteration (700 us) for the warm-up calls too" in sentence(subject)
+    assert "warm-up" not in sentence(subject, warmup=0)
 
 
 def test_second_only_behind_a_backlog() -> None:
@@ -68,9 +84,10 @@ def test_second_only_behind_a_backlog() -> None:
     )
 
 
-def test_second_only_that_reads_less() -> None:
-    said = sentence(measurement(SECOND_ONLY, 50), measurement(BOTH, 86))
-    assert said.startswith("36.0 us less than with both")
+def test_second_only_behind_a_backlog_that_was_over() -> None:
+    subject = measurement(SECOND_ONLY, 90, backlog=BACKLOG)
+    said = sentence(subject, measurement(BOTH, 86, backlog=BACKLOG))
+    assert said.startswith("The operator, and less than half of the backlog")
 
 
 def test_events_not_ready_are_counted() -> None:
@@ -83,25 +100,22 @@ def test_events_ready_by_luck() -> None:
 
 
 def test_events_with_a_launch_gap() -> None:
-    subject = measurement(BOTH, 21.6, EVENT)
-    said = sentence(subject, measurement(SECOND_ONLY, 7.9, EVENT, BACKLOG))
-    assert said == "The operator and 13.7 us in which the idle stream waited for its launch."
+    said = sentence(measurement(BOTH, 21.6, EVENT), own=3.6)
+    assert said == (
+        "The operator, and 2.00 us that any event pair reads, and 16.0 us in which the idle"
+        " stream waited for the launch."
+    )
 
 
-def test_events_of_a_long_operator() -> None:
-    subject = measurement(BOTH, 78, EVENT)
-    said = sentence(subject, measurement(SECOND_ONLY, 76, EVENT, BACKLOG))
-    assert said == "The operator: the launch gap is small beside it."
+@pytest.mark.parametrize("backlog", [None, BACKLOG])
+def test_events_without_a_launch_gap(backlog: None) -> None:
+    said = sentence(measurement(SECOND_ONLY, 79, EVENT, backlog))
+    assert said.endswith("2.00 us that any event pair reads; no launch gap that shows.")
 
 
-def test_events_behind_a_backlog() -> None:
-    subject = measurement(SECOND_ONLY, 7.9, EVENT, BACKLOG)
-    assert "no launch gap is in it" in sentence(subject)
-
-
-def test_events_without_a_backlog_to_compare_with() -> None:
-    said = sentence(measurement(BOTH, 21.6, EVENT))
-    assert said == "The operator, and the gap in which an idle stream waits for its launch."
+def test_events_that_a_backlog_made_longer() -> None:
+    said = sentence(measurement(SECOND_ONLY, 98, EVENT, BACKLOG))
+    assert said.endswith("and 20.0 us more than when measured alone.")
 
 
 def test_difference_is_from_both_on_the_same_clock_and_backlog() -> None:
@@ -111,5 +125,35 @@ def test_difference_is_from_both_on_the_same_clock_and_backlog() -> None:
         measurement(BOTH, 2, EVENT, BACKLOG),
         measurement(BOTH, 86, backlog=BACKLOG),
     ]
-    assert Explainer([*others, subject]).difference(subject) == pytest.approx(700e-6)
-    assert Explainer([subject]).difference(subject) is None
+    assert explainer(*others, subject).difference(subject) == pytest.approx(700e-6)
+    assert explainer(subject).difference(subject) is None
+
+
+def test_excess_is_from_the_operators_own_time() -> None:
+    subject = measurement(NEITHER, 10)
+    assert explainer(subject, own=76.0).excess(subject) == pytest.approx(-66e-6)
+
+
+def doubted(taken: Reading) -> list[str]:
+    device = DeviceProperties("x", "cuda", 2**34, l2_bytes=2**20, peak_bandwidth=1e12)
+    return list(doubts(taken.estimate(FLOOR), device))
+
+
+def test_a_good_estimate_leaves_no_doubt() -> None:
+    assert doubted(reading(76)) == []
+
+
+def test_an_operator_that_waits_for_its_stream_is_named() -> None:
+    (said,) = doubted(reading(76, method=Method.EVENTS))
+    assert said.startswith("add2, warm L2: it waits for its own stream")
+
+
+def test_a_spent_budget_is_told() -> None:
+    (said,) = doubted(reading(76, l2=L2.COLD, stop=Stop.TIME))
+    assert said == "add2, cold L2: --max-time was spent before --precision was reached."
+
+
+def test_more_than_the_memory_gives_is_explained() -> None:
+    (said,) = doubted(reading(0.012))  # 12,288 bytes: 1.02 TB/s
+    assert "more than the memory's 1,000 GB/s" in said
+    assert "(12.0 KiB) stays in the L2 (1.0 MiB)" in said

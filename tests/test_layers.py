@@ -14,8 +14,8 @@ LAYERS = [
     {"__init__", "errors"},
     {"stats", "units"},
     {"records"},
-    {"store", "report", "device"},
-    {"kernels", "timing"},
+    {"store", "report", "device", "stopping"},
+    {"kernels", "timing", "estimate"},
     {"runner"},
     {"cli"},
     {"__main__"},
@@ -36,6 +36,9 @@ def imported(path: Path) -> set[str]:
                 found |= {a.name for a in node.names if a.name in LEVEL}
             elif node.module.startswith("cudabench."):
                 found.add(node.module.split(".")[1])
+        elif isinstance(node, ast.Import):
+            names = [a.name.split(".") for a in node.names]
+            found |= {name[1] for name in names if name[0] == "cudabench" and len(name) > 1}
     return found
 
 
@@ -43,6 +46,20 @@ def imported(path: Path) -> set[str]:
 def test_imports_flow_one_way(path: Path) -> None:
     own = layer(path)
     assert {m for m in imported(path) if m != own and LEVEL[m] >= LEVEL[own]} == set()
+
+
+# What else may be imported, and where.
+HOMES = {"rich": {"report", "cli"}, "typer": {"cli"}, "pandas": {"store"}}
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: path.stem)
+def test_libraries_are_imported_in_their_place(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module]
+        for name in names:
+            assert layer(path) in HOMES.get(name.split(".")[0], {layer(path)})
 
 
 def modules_after(*arguments: str) -> str:

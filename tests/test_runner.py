@@ -7,29 +7,44 @@ from cudabench import runner
 from cudabench.device import HOST_LABEL
 from cudabench.errors import BadInputError, DeviceError
 from cudabench.kernels import Buffers
-from cudabench.records import BOTH, MODES, Clock, Loop
+from cudabench.records import BOTH, L2, MODES, Clock, Loop, Measurement, Method, Reading
 from cudabench.runner import Bench
+from cudabench.stopping import StoppingRule
 from tests.conftest import bound_add2
+
+RULE = StoppingRule(precision=0.5, max_time=0.2)
+
+
+def run(bench: Bench, n: int) -> list[Measurement | Reading]:
+    return list(runner.run(bench, n, Clock.TIME, Loop(3, 1), tuple(L2), RULE))
 
 
 def test_run_yields_add2_and_pytorchs_two(bench: Bench) -> None:
-    measurements = list(runner.run(bench, 1000, Clock.TIME, Loop(3, 1)))
-    assert [m.operator for m in measurements] == ["add2", "a + b", "torch.add(out=)"]
+    taken = run(bench, 1000)
+    measurements = [m for m in taken if isinstance(m, Measurement)]
+    readings = [r for r in taken if isinstance(r, Reading)]
+    operators = ["add2", "a + b", "torch.add(out=)"]
+    assert [m.operator for m in measurements] == operators
     assert all(m.correct and m.mode == BOTH and len(m.samples) == 3 for m in measurements)
-    assert {m.bytes_moved for m in measurements} == {12_000}
+    assert [(r.operator, r.l2) for r in readings] == [(o, l2) for o in operators for l2 in L2]
+    assert {r.bytes_moved for r in readings} == {12_000}
+
+
+def test_what_runs_in_the_caller_is_not_timed_on_the_stream(host_bench: Bench) -> None:
+    methods = {r.operator: r.method for r in run(host_bench, 1000) if isinstance(r, Reading)}
+    assert methods == {
+        "add2": Method.HELD,
+        "a + b": Method.CALLER,
+        "torch.add(out=)": Method.CALLER,
+    }
 
 
 def test_sync_modes_yields_every_combination_once(bench: Bench) -> None:
     clocks = (Clock.TIME, Clock.PERF_COUNTER, Clock.EVENT)
-    found = list(runner.sync_modes(bench, 1000, clocks, (False, True), Loop(2, 1)))
-    keys = [(m.backlog is not None, m.clock, m.mode) for m in found]
+    reading, *found = runner.sync_modes(bench, 1000, clocks, (False, True), Loop(2, 1), RULE)
+    assert isinstance(reading, Reading)
+    keys = [(m.backlog is not None, m.clock, m.mode) for m in found if isinstance(m, Measurement)]
     assert keys == [(b, c, m) for b in (False, True) for c in clocks for m in MODES]
-
-
-def test_bandwidth_is_given_only_where_the_operator_was_timed(host_bench: Bench) -> None:
-    found = runner.sync_modes(host_bench, 1000, (Clock.TIME,), (False, True), Loop(2, 1))
-    given = {(m.mode.label, m.backlog is not None) for m in found if m.bandwidth is not None}
-    assert given == {("both", False), ("second only", False), ("both", True)}
 
 
 def test_a_wrong_result_is_found(host_bench: Bench) -> None:
@@ -53,14 +68,14 @@ def test_a_wrong_result_is_found(host_bench: Bench) -> None:
 def test_what_does_not_fit_is_said_before_it_is_allocated(bench: Bench) -> None:
     n = bench.device.properties.memory_bytes
     with pytest.raises(DeviceError) as raised:
-        list(runner.run(bench, n, Clock.TIME, Loop()))
+        run(bench, n)
     assert re.search(r"needs [\d.,]+ [TG]iB .* has [\d.,]+ [TG]iB free", str(raised.value))
 
 
 def test_an_allocation_that_fails_is_named(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench.device, "free_bytes", lambda: 2**63)
     with pytest.raises(DeviceError, match=r"^work on .* failed: .*(memory|allocate)"):
-        list(runner.run(bench, 2**45, Clock.TIME, Loop()))
+        run(bench, 2**45)
 
 
 @pytest.mark.parametrize("spec", ["", "gpu", "cuda:", "cuda:-1", "cuda:x", "CUDA", "host:0"])
@@ -75,8 +90,11 @@ def test_auto_takes_cuda_where_there_is_a_device() -> None:
 
 
 def test_the_session_says_where_it_was_measured(bench: Bench) -> None:
-    recorder = runner.Recorder(bench, "run-1", "run")
-    session = recorder.session(list(runner.run(bench, 1000, Clock.TIME, Loop(2, 1))))
+    recorder = runner.Recorder(bench, "run-1", "run", Loop(3, 1))
+    taken = run(bench, 1000)
+    session = recorder.session(taken, runner.floors(bench, taken, RULE))
+    assert [floor.l2 for floor in session.floors] == list(L2)
+    assert len(session.estimates()) == 6
     environment = session.environment
     assert environment.torch == torch.__version__
     assert environment.device == bench.device.properties

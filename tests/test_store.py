@@ -1,5 +1,6 @@
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from cudabench import store
 from cudabench.errors import BadInputError
 from cudabench.records import BOTH, NEITHER, Clock
 from cudabench.store import Destination
-from tests.samples import BACKLOG, measurement, session
+from tests.samples import BACKLOG, measurement, reading, session
 
 COLUMNS = [
     *("session", "device", "operator", "n", "clock", "first_sync", "second_sync", "backlog"),
@@ -53,15 +54,27 @@ def test_summary_is_one_row_a_measurement(destination: Destination) -> None:
     both, neither = rows(destination.summary)
     figures = [float(both[f"{name}_seconds"]) for name in ("mean", "median", "min", "max")]
     assert figures == pytest.approx([3e-6, 2e-6, 1e-6, 6e-6])
-    assert float(both["bytes_per_second"]) == pytest.approx(12_288 / 2e-6)
-    assert neither["bytes_per_second"] == ""
     assert (neither["not_ready"], neither["backlog_n"]) == ("4", "4096")
+
+
+def test_estimates_are_one_row_a_reading(destination: Destination) -> None:
+    store.write(session(measurement(BOTH, 1), reading(4.0), reading(-0.5, "x")), destination)
+    own, unresolved = rows(destination.estimates)
+    assert (own["operator"], own["l2"], own["method"], own["stop"]) == (
+        *("add2", "warm", "held", "precision"),
+    )
+    names = ("gross", "floor", "net", "net_low", "net_high")
+    figures = [float(own[f"{name}_seconds"]) for name in names]
+    assert figures == pytest.approx([6e-6, 2e-6, 4e-6, 4e-6, 4e-6])
+    assert float(own["bytes_per_second"]) == pytest.approx(12_288 / 4e-6)
+    assert (unresolved["resolved"], unresolved["bytes_per_second"]) == ("False", "")
 
 
 def test_the_session_is_whole_in_json(destination: Destination) -> None:
     store.write(session(measurement(BOTH, 1), label="host größer"), destination)
     found = json.loads(destination.session.read_text(encoding="utf-8"))
-    assert found["schema"] == 1
+    assert found["schema"] == 2
+    assert found["loop"] == {"iterations": 10, "warmup": 10}
     assert found["environment"]["device"]["label"] == "host größer"
     assert found["environment"]["torch"] == "t"
     assert found["measurements"][0]["mode"] == {"first_sync": True, "second_sync": True}
@@ -79,8 +92,8 @@ def test_a_failed_write_leaves_the_old_file_whole(
     store.write(session(measurement(BOTH, 1)), destination)
     before = destination.session.read_text()
 
-    def half(path: Path, text: str, encoding: str) -> int:
-        path.write_bytes(text[:10].encode(encoding))
+    def half(path: Path, text: str, encoding: str, errors: str) -> int:
+        path.write_bytes(text[:10].encode(encoding, errors))
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_text", half)
@@ -94,6 +107,7 @@ def test_a_named_csv_takes_the_summary_along(tmp_path: Path) -> None:
     destination = Destination.of(tmp_path, "run-x", tmp_path / "my.csv", None)
     assert destination.samples == tmp_path / "my.csv"
     assert destination.summary == tmp_path / "my-summary.csv"
+    assert destination.estimates == tmp_path / "my-estimates.csv"
     assert destination.session == tmp_path / "run-x.json"
 
 
@@ -107,11 +121,27 @@ def test_places_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
     for folder in (tmp_path / "file", Path("/proc/nothing")):
         with pytest.raises(BadInputError, match="cannot write"):
             Destination.of(folder, "x", None, None).require_writable()
-    with pytest.raises(BadInputError, match="it is a folder"):
-        Destination.of(tmp_path, "x", tmp_path, None).require_writable()
+    for taken in (tmp_path, Path("/dev/null"), Path()):
+        with pytest.raises(BadInputError, match="it is no regular file"):
+            Destination.of(tmp_path, "x", None, taken).require_writable()
+    with pytest.raises(BadInputError, match="cannot write"):
+        Destination.of(tmp_path / ("long" * 100), "x", None, None).require_writable()
+
+
+def test_a_link_is_followed_not_replaced(destination: Destination, tmp_path: Path) -> None:
+    link = tmp_path / "link.json"
+    link.symlink_to(tmp_path / "target.json")
+    store.write(session(measurement(BOTH, 1)), replace(destination, session=link))
+    assert link.is_symlink()
+    assert json.loads((tmp_path / "target.json").read_text(encoding="utf-8"))["id"] == "run-x"
+
+
+def test_what_is_no_unicode_is_escaped(destination: Destination) -> None:
+    store.write(session(measurement(BOTH, 1), label="caf\udce9"), destination)
+    assert "caf" in destination.session.read_text(encoding="utf-8")
 
 
 def test_one_file_cannot_hold_both(tmp_path: Path) -> None:
     same = tmp_path / "x"
-    with pytest.raises(BadInputError, match="same file"):
+    with pytest.raises(BadInputError, match="same name"):
         Destination.of(tmp_path, "x", same, same).require_writable()

@@ -4,7 +4,7 @@ from rich.console import Console, RenderableType
 
 from cudabench.records import BOTH, FIRST_ONLY, NEITHER, SECOND_ONLY, Clock
 from cudabench.report.tables import run_report, sync_modes_report
-from tests.samples import BACKLOG, measurement, session
+from tests.samples import BACKLOG, measurement, reading, session
 
 HOST = "host (CPU stream, no CUDA)"
 
@@ -22,14 +22,33 @@ def ran(label: str = "cuda:0 (Tested)", correct: bool = True) -> str:
         measurement(BOTH, [18.0, 19.0, 30.0], correct=correct),
         measurement(BOTH, [10.0, 12.0, 14.0], operator="a + b"),
         measurement(BOTH, [9.0, 9.5, 10.0], operator="torch.add(out=)"),
+        reading(4.0),
+        reading(3.0, "a + b"),
+        reading(2.0, "torch.add(out=)"),
         label=label,
     )
     return shown(list(run_report(measured)), 80)
 
 
 def test_run_shows_each_operator_with_its_numbers() -> None:
-    row = next(line for line in ran().splitlines() if line.startswith("add2  "))
-    assert row.split() == ["add2", "22.33", "19.00", "18.00", "30.00", "0.6", "2.00", "correct"]
+    own, both = (line.split() for line in ran().splitlines() if line.startswith("add2  "))
+    assert own == ["add2", "warm", "4.00", "0.00", "3.1", "2.00", "10", "correct"]
+    assert both == ["add2", "22.33", "19.00", "18.00", "30.00", "15.00"]
+
+
+def test_run_gives_a_bound_where_nothing_can_be_resolved() -> None:
+    measured = session(
+        measurement(BOTH, 9.0, operator="torch.add(out=)"),
+        measurement(BOTH, 9.0, operator="a + b"),
+        measurement(BOTH, 9.0),
+        reading(-0.5, "torch.add(out=)"),
+        reading(1.0),
+        reading(1.0, "a + b"),
+    )
+    lines = shown(list(run_report(measured)), 80).splitlines()
+    assert next(line for line in lines if "< " in line).split()[:4] == [
+        *("torch.add(out=)", "warm", "<", "0.00"),
+    ]
 
 
 def test_run_prints_the_articles_two_lines() -> None:
@@ -43,7 +62,10 @@ def test_what_the_host_measured_is_marked_everywhere() -> None:
 
 
 def test_a_wrong_result_invalidates_the_row() -> None:
-    assert "WRONG" in ran(correct=False)
+    lines = ran(correct=False).splitlines()
+    assert "add2's result is WRONG: its times are invalid" in lines
+    assert "Cuda time: 22.333us  [WRONG result]" in lines
+    assert sum(line.rstrip().endswith(" WRONG") for line in lines) == 1
 
 
 def modes(width: int) -> str:
@@ -60,12 +82,13 @@ def modes(width: int) -> str:
             (Clock.EVENT, FIRST_ONLY, 80.0, 9),
         ]
     ]
-    return shown(list(sync_modes_report(session(*measurements), width)), width)
+    return shown(list(sync_modes_report(session(*measurements, reading(76)), width)), width)
 
 
 def test_sync_modes_shows_two_situations_with_the_events_not_ready() -> None:
     text = modes(140)
-    assert text.count("nothing queued before (idle)") == 1
+    assert text.count("no backlog") == 1
+    assert text.startswith("add2's own time, warm L2: 76.0 us +/- 0.00 us\n")
     assert text.count("behind a backlog of 10 launches at n = 4,096 (700 us)") == 1
     assert text.count(" 9/10 ") == 2
 
@@ -75,6 +98,7 @@ def test_no_figure_is_cut_at_80_columns() -> None:
     assert "…" not in text
     assert len(re.findall(r"(?<![\d+])123,457(?!\d)", text)) == 2 * 4
     assert "+123,371" in text
+    assert "+123,381" in text
     assert max(map(len, text.splitlines())) <= 80
 
 

@@ -11,6 +11,7 @@ import logging
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -65,6 +66,7 @@ class Library:
 class Toolchain:
     """The compilers of a build, each in its own words; `cuda_home` holds nvcc."""
 
+    cxx_command: str
     cxx: str
     nvcc: str | None = None
     cuda_home: Path | None = None
@@ -86,20 +88,32 @@ def load(recipe: Recipe, notify: Callable[[str], None]) -> Library:
     namespace = f"cudabench_{recipe.name}_{digest}"
     folder = _private_folder(cache_root() / digest)
     library = Library(folder / "build" / f"{namespace}.so", namespace)
-    if not _is_complete(folder):
-        with _locked(folder, notify):
-            if not _is_complete(folder):
-                notify(f"compiling {recipe.name} (once; it is kept in {folder})")
-                _compile(recipe, tools, library, folder / "build.log")
-                (folder / "complete").touch()
-    torch.ops.load_library(library.path)  # type: ignore[no-untyped-call]
+    try:
+        if _is_complete(folder):
+            _load_into_torch(library)
+            return library
+    except OSError:
+        notify(f"{library.path} cannot be loaded; it is compiled anew")
+        (folder / "complete").unlink(missing_ok=True)
+    with _locked(folder, notify):
+        if not _is_complete(folder):
+            notify(f"compiling {recipe.name} (once; it is kept in {folder})")
+            _compile(recipe, tools, library, folder / "build.log")
+            (folder / "complete").touch()
+    _load_into_torch(library)
     return library
+
+
+def _load_into_torch(library: Library) -> None:
+    torch.ops.load_library(library.path)  # type: ignore[no-untyped-call]
 
 
 def cache_root() -> Path:
     """Return the folder that holds every build: the variable's, or the user's cache."""
     chosen = os.environ.get(CACHE_VARIABLE)
-    return Path(chosen).absolute() if chosen else platformdirs.user_cache_path("cudabench")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    return platformdirs.user_cache_path("cudabench")
 
 
 @cache
@@ -109,22 +123,24 @@ def toolchain(with_cuda: bool) -> Toolchain:
     Raises:
         BuildError: One is missing, does not run, or is of another CUDA than PyTorch's.
     """
-    cxx = _cxx_version()
+    command = _cxx_command()
+    cxx = _version(command, "Repair it, or set CXX to another compiler").partition("\n")[0]
     if not with_cuda:
-        return Toolchain(cxx)
+        return Toolchain(shlex.join(command), cxx)
     home = _cuda_home()
-    return Toolchain(cxx, _nvcc_version(home / "bin" / "nvcc"), home)
+    return Toolchain(shlex.join(command), cxx, _nvcc_version(home / "bin" / "nvcc"), home)
 
 
-def _cxx_version() -> str:
-    command = os.environ.get("CXX", "c++")
-    found = shutil.which(command)
+def _cxx_command() -> list[str]:
+    """Return the C++ compiler's command, its program in full: PyTorch starts it elsewhere."""
+    command = shlex.split(os.environ.get("CXX") or "c++")
+    found = shutil.which(command[0])
     if found is None:
         raise BuildError(
-            f"no C++ compiler: {command!r} is not on the PATH",
+            f"no C++ compiler: {command[0]!r} is not on the PATH",
             "Install g++ (Debian, Ubuntu: apt-get install g++), or set CXX to a compiler",
         )
-    return _version(Path(found), "Repair it, or set CXX to another compiler").splitlines()[0]
+    return [str(Path(found).absolute()), *command[1:]]
 
 
 def _cuda_home() -> Path:
@@ -151,7 +167,7 @@ def _cuda_home() -> Path:
 
 
 def _nvcc_version(nvcc: Path) -> str:
-    version = _version(nvcc, "Reinstall the CUDA toolkit, or set CUDA_HOME to another")
+    version = _version([str(nvcc)], "Reinstall the CUDA toolkit, or set CUDA_HOME to another")
     release = re.search(r"release (\d+)\.(\d+)", version)
     if release is None:
         raise BuildError(f"{nvcc} does not say which CUDA release it is: {version!r}")
@@ -165,12 +181,15 @@ def _nvcc_version(nvcc: Path) -> str:
     return next(line for line in version.splitlines() if "release" in line)
 
 
-def _version(compiler: Path, remedy: str) -> str:
+def _version(command: list[str], remedy: str) -> str:
+    """Return what a compiler says to --version."""
     try:
-        ran = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True)
+        ran = subprocess.run(
+            [*command, "--version"], capture_output=True, text=True, errors="replace", check=True
+        )
     except (OSError, subprocess.CalledProcessError) as error:
         said = getattr(error, "stderr", None) or str(error)
-        raise BuildError(f"{compiler} does not run: {said.strip()}", remedy) from error
+        raise BuildError(f"{command[0]} does not run: {said.strip()}", remedy) from error
     return ran.stdout.strip()
 
 
@@ -191,19 +210,22 @@ def _digest(recipe: Recipe, tools: Toolchain) -> str:
 
 
 def _private_folder(folder: Path) -> Path:
-    """Make `folder` and those above it for this user alone; code is loaded from it."""
-    remedy = f"Set {CACHE_VARIABLE} to a folder that you own"
+    """Make `folder` for this user alone; code is loaded from it. Others' folders stay as they are.
+
+    Raises:
+        BuildError: It cannot be made, or another user could have put something there.
+    """
+    remedy = f"Set {CACHE_VARIABLE} to a folder of your own"
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path in (folder.parent, folder):
-            if path.stat().st_uid != os.getuid():
-                raise BuildError(f"the build cache {path} belongs to another user", remedy)
-            if path.stat().st_mode & 0o077:
-                path.chmod(0o700)
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        state = folder.stat()
     except OSError as error:
         raise BuildError(
-            f"cannot write the build cache {folder}: {error.strerror}", remedy
+            f"cannot use the build cache {folder}: {error.strerror}", remedy
         ) from error
+    if state.st_uid != os.getuid() or state.st_mode & 0o022:
+        raise BuildError(f"the build cache {folder} is not yours alone to write", remedy)
     return folder
 
 
@@ -215,11 +237,18 @@ def _is_complete(folder: Path) -> bool:
 def _locked(folder: Path, notify: Callable[[str], None]) -> Iterator[None]:
     lock = filelock.FileLock(folder / "lock")
     try:
-        lock.acquire(blocking=False)
-    except filelock.Timeout:
-        age = time.time() - (folder / "lock").stat().st_mtime
-        notify(f"another process is compiling it, for {age:.0f} s now ({lock.lock_file}); waiting")
-        lock.acquire()
+        try:
+            lock.acquire(blocking=False)
+        except filelock.Timeout:
+            age = time.time() - (folder / "lock").stat().st_mtime
+            notify(f"another process is compiling it since {age:.0f} s ({lock.lock_file}); waiting")
+            lock.acquire()
+        os.utime(folder / "lock")
+    except OSError as error:
+        raise BuildError(
+            f"cannot lock the build cache {folder}: {error.strerror}",
+            f"Set {CACHE_VARIABLE} to a folder of your own",
+        ) from error
     try:
         yield
     finally:
@@ -230,7 +259,7 @@ def _compile(recipe: Recipe, tools: Toolchain, library: Library, log: Path) -> N
     folder = library.path.parent
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
-    with _build_environment(tools), _output_in(log):
+    with _build_environment(tools, folder), _output_in(log):
         from torch.utils import cpp_extension
 
         try:
@@ -267,26 +296,42 @@ def _architecture(recipe: Recipe) -> list[str]:
 
 
 @contextmanager
-def _build_environment(tools: Toolchain) -> Iterator[None]:
-    """Put ninja on the PATH, which lacks it where a virtual environment is not activated."""
-    before = dict(os.environ)
-    os.environ["PATH"] = os.pathsep.join([ninja.BIN_DIR, before.get("PATH", os.defpath)])
+def _build_environment(tools: Toolchain, folder: Path) -> Iterator[None]:
+    """Put ninja on the PATH, which lacks it where a virtual environment is not activated.
+
+    PyTorch takes CXX for the path of one program; where it is a command with arguments, such as
+    `ccache g++`, that program is a script.
+    """
+    compiler = folder / "c++"
+    compiler.write_text(f'#!/bin/sh\nexec {tools.cxx_command} "$@"\n', encoding="utf-8")
+    compiler.chmod(0o700)
+    one_program = len(shlex.split(tools.cxx_command)) == 1
+    changed = {
+        "PATH": os.pathsep.join([ninja.BIN_DIR, os.environ.get("PATH", os.defpath)]),
+        "CXX": tools.cxx_command if one_program else str(compiler),
+    }
     if tools.cuda_home:
-        os.environ["CUDA_HOME"] = str(tools.cuda_home)
+        changed["CUDA_HOME"] = str(tools.cuda_home)
+    before = {name: os.environ.get(name) for name in changed}
+    os.environ.update(changed)
     try:
         yield
     finally:
-        os.environ.clear()
-        os.environ.update(before)
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 @contextmanager
 def _output_in(log: Path) -> Iterator[None]:
     """Send PyTorch's remarks, and what ninja prints on descriptor 1, to `log`."""
     logger = logging.getLogger("torch.utils.cpp_extension")
-    sys.stdout.flush()
+    if sys.stdout:
+        sys.stdout.flush()
     kept, propagated = os.dup(1), logger.propagate
-    with log.open("w") as file:
+    with log.open("w", encoding="utf-8", errors="backslashreplace") as file:
         handler = logging.StreamHandler(file)
         logger.addHandler(handler)
         logger.propagate = False

@@ -95,7 +95,7 @@ void torch_launch_add2(const Tensor& c, const Tensor& a, const Tensor& b, int64_
         kDevice + ", and n >= 0; got n = " + std::to_string(n) + "; " + described("c", c) + "; " +
         described("a", a) + "; " + described("b", b));
   }
-  launch(c, a, b, n);
+  if (n > 0) launch(c, a, b, n);
 }
 
 }  // namespace

@@ -4,10 +4,11 @@
 
 #include "add2.h"
 
-// The article's kernel. Outside a namespace, so that a profiler shows its plain name.
+// The article's kernel. Outside a namespace, so that a profiler shows its name plainly.
 //
 // Index is 32 bits wide where n allows it: on an H200, 64-bit index arithmetic made this kernel
-// 24 % slower at n = 2^24 (87.9 us against 71.0) and 40 % at n = 2^20 (6.15 against 4.4).
+// 24 % slower at n = 2^24 (89.2 us against 72.1) and 41 % at n = 2^20 (6.2 against 4.4), printed by
+// benchmarks/index_width.cu.
 template <typename Index>
 __global__ void add2_kernel(float* c, const float* a, const float* b, Index n) {
   const Index stride = static_cast<Index>(gridDim.x) * blockDim.x;

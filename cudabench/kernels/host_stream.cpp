@@ -1,5 +1,6 @@
 #include "host_stream.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -23,7 +24,7 @@ void HostStream::enqueue(Task task) {
   std::deque<Task> finished;  // destroyed here, outside the lock
   {
     std::unique_lock<std::mutex> lock(mutex_);
-    work_done_.wait(lock, [this] { return tasks_.size() < kQueueLimit; });
+    room_.wait(lock, [this] { return tasks_.size() < kQueueLimit; });
     tasks_.push_back(std::move(task));
     ++queued_;
     finished.swap(finished_);
@@ -34,7 +35,11 @@ void HostStream::enqueue(Task task) {
 void HostStream::synchronize() {
   std::deque<Task> finished;
   std::unique_lock<std::mutex> lock(mutex_);
-  work_done_.wait(lock, [this, last = queued_] { return done_ >= last; });
+  const uint64_t last = queued_;
+  while (done_ < last) {
+    awaited_ = std::min(awaited_, last);
+    work_done_.wait(lock);
+  }
   finished.swap(finished_);
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
@@ -46,6 +51,7 @@ void HostStream::run() {
     if (tasks_.empty()) return;
     Task task = std::move(tasks_.front());
     tasks_.pop_front();
+    if (tasks_.size() == kQueueLimit - 1) room_.notify_all();
     lock.unlock();
     std::exception_ptr error;
     try {
@@ -56,7 +62,8 @@ void HostStream::run() {
     lock.lock();
     finished_.push_back(std::move(task));
     if (error && !error_) error_ = error;
-    ++done_;
+    if (++done_ < awaited_) continue;
+    awaited_ = UINT64_MAX;
     work_done_.notify_all();
   }
 }

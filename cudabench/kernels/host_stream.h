@@ -17,8 +17,9 @@ class HostStream {
  public:
   using Task = std::function<void()>;
 
-  // As many launches wait as on a CUDA stream before the next launch blocks.
-  static constexpr std::size_t kQueueLimit = 1024;
+  // About a thousand launches wait, as on a CUDA stream, before the next one blocks: each is two
+  // tasks (add2.cpp).
+  static constexpr std::size_t kQueueLimit = 2048;
 
   HostStream();
   ~HostStream();  // runs what is queued, then ends the worker
@@ -40,11 +41,14 @@ class HostStream {
 
   std::mutex mutex_;
   std::condition_variable work_queued_;
-  std::condition_variable work_done_;
+  std::condition_variable work_done_;  // told only when awaited_ is reached: each telling takes
+                                       // the worker a system call between two tasks
+  std::condition_variable room_;
   std::deque<Task> tasks_;
   std::deque<Task> finished_;
   uint64_t queued_ = 0;
   uint64_t done_ = 0;
+  uint64_t awaited_ = UINT64_MAX;  // the least count that a synchronize waits for
   bool stopping_ = false;
   std::exception_ptr error_;
   std::thread worker_;

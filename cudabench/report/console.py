@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TextIO, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -17,17 +17,19 @@ _PIPE_WIDTH = 100_000
 
 def output() -> Console:
     """Return the console for tables, on stdout; plain and unfolded where that is no terminal."""
-    return Console(
-        highlight=False, markup=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH
-    )
+    return Console(highlight=False, markup=False, width=_width(sys.stdout))
+
+
+def _width(stream: TextIO | None) -> int | None:
+    """Return None, for its own, of a terminal. A stream that was closed is no terminal."""
+    return None if stream and stream.isatty() else _PIPE_WIDTH
 
 
 class Messages:
     """What is said beside the tables, on stderr; only errors where `quiet`."""
 
     def __init__(self, quiet: bool = False) -> None:
-        width = None if sys.stderr.isatty() else _PIPE_WIDTH
-        self._console = Console(stderr=True, highlight=False, width=width)
+        self._console = Console(stderr=True, highlight=False, width=_width(sys.stderr))
         self._quiet = quiet
 
     def note(self, text: str) -> None:
@@ -45,8 +47,8 @@ class Messages:
         if self._quiet or not self._console.is_terminal:
             yield self.note
             return
-        with self._console.status(text) as status:
-            yield status.update
+        with self._console.status(Text(text)) as status:
+            yield lambda said: status.update(Text(said))
 
     def progress(self, items: Iterable[Item], total: int, what: str) -> Iterator[Item]:
         """Yield the items behind a bar that is gone at the end; without one in a pipe.

@@ -1,19 +1,48 @@
 """What a mode measured, in one sentence chosen by what was measured."""
 
-from collections.abc import Sequence
+import statistics
+from collections.abc import Iterator, Sequence
 
-from cudabench.records import BOTH, SECOND_ONLY, Clock, Measurement, Mode
-from cudabench.units import duration
+from cudabench.records import (
+    BOTH,
+    Clock,
+    DeviceProperties,
+    Estimate,
+    Measurement,
+    Method,
+    Mode,
+    Stop,
+)
+from cudabench.units import duration, size
 
 # Two medians of ten nearer than this are called alike.
 _ALIKE = 0.15
+# How often the last readings of a loop are the first ones where its launch queue filled up.
+_FILLED = 3
+# Host clocks read the same twice within about this; less is not told apart.
+_HOST_NOISE = 1e-6
 
 
 class Explainer:
-    """Reads one session's measurements of one operator and size against each other."""
+    """Reads one session's measurements of one operator and size against each other.
 
-    def __init__(self, measurements: Sequence[Measurement]) -> None:
+    Args:
+        measurements: All of them.
+        estimate: The operator's own time.
+        warmup: How many calls were queued before each mode's first iteration.
+    """
+
+    def __init__(
+        self, measurements: Sequence[Measurement], estimate: Estimate, warmup: int
+    ) -> None:
         self._measurements = measurements
+        self._operator = max(estimate.net.value, 0.0)
+        self._floor = max(estimate.pair_seconds, 0.0)
+        self._warmup = warmup
+
+    def excess(self, measurement: Measurement) -> float:
+        """Return its median less the operator's own time, in seconds."""
+        return measurement.summary.median - self._operator
 
     def difference(self, measurement: Measurement) -> float | None:
         """Return its median less that of the row with both synchronizes, in seconds."""
@@ -31,53 +60,48 @@ class Explainer:
         return self._without_first(measurement)
 
     def _launch_alone(self, measurement: Measurement) -> str:
-        read = measurement.summary.median
-        both = self._median(BOTH, measurement.clock, measurement.backlog is not None)
-        if both is None:
-            return "The launch call: nothing waited for the operator."
-        if read < both * (1 - _ALIKE):
+        early, late = _ends(measurement)
+        if late > _FILLED * early and late > self._operator * (1 - _ALIKE):
             return (
-                f"The launch call alone, {duration(read)}: nothing waited for the operator."
-                " No speed follows from it."
-            )
-        if read <= both * (1 + _ALIKE):
-            return (
-                "As long as with both: when the launch call returned, nothing was left to wait for."
+                f"The launch call, {duration(early)} at first; then the launch queue was full and"
+                f" each call waited for room, {duration(late)}."
             )
         return (
-            f"The launch call, held up: {duration(read - both)} longer than launch and operator"
-            " together, as when the launch queue is full."
+            f"The launch call alone, {duration(measurement.summary.median)}: nothing waited for"
+            " the operator. No speed follows from it."
         )
 
     def _both_on_host(self, measurement: Measurement) -> str:
-        read = measurement.summary.median
-        operator = self._operator_seconds()
-        if operator is None or operator > read:
-            return "The launch call, the operator and the return of synchronize."
-        rest = read - operator
-        if rest > operator:
+        rest = self.excess(measurement)
+        if rest < _HOST_NOISE:
+            return "The operator: launch call and return of synchronize are lost in the noise."
+        if rest > self._operator:
             return (
-                f"Mostly not the operator: launch call and return of synchronize are about"
+                "Mostly not the operator: launch call and return of synchronize are"
                 f" {duration(rest)} of it."
             )
-        return f"The operator, and about {duration(rest)} of launch call and return of synchronize."
+        return f"The operator, and {duration(rest)} of launch call and return of synchronize."
 
     def _without_first(self, measurement: Measurement) -> str:
         difference = self.difference(measurement)
-        if difference is None:
-            return "The operator, and whatever was queued before it."
-        both = measurement.summary.median - difference
-        if difference > both * _ALIKE:
-            return (
-                f"The operator and {duration(difference)} of what was queued before it"
-                f"{_backlog_words(measurement)}."
-            )
-        if difference < -both * _ALIKE:
-            return f"{duration(-difference)} less than with both; nothing was queued before it."
-        return f"As with both: nothing was queued before it{_first_iteration(measurement)}."
+        if measurement.backlog is None:
+            return f"As with both: nothing waited but for the operator{self._first(measurement)}."
+        lasts = duration(measurement.backlog.seconds)
+        if difference is None or difference < measurement.backlog.seconds / 2:
+            return f"The operator, and less than half of the backlog (which lasts {lasts})."
+        return (
+            f"The operator and {duration(difference)} of what was queued before it"
+            f" (the backlog lasts {lasts})."
+        )
+
+    def _first(self, measurement: Measurement) -> str:
+        """Tell of the warm-up calls, which the first iteration waits for where it shows."""
+        first = measurement.samples[0].seconds
+        if self._warmup == 0 or first <= 2 * measurement.summary.median:
+            return ""
+        return f", and in the first iteration ({duration(first)}) for the warm-up calls too"
 
     def _events(self, measurement: Measurement) -> str:
-        read = measurement.summary.median
         if measurement.not_ready:
             return (
                 f"Not readable at once in {measurement.not_ready} of {len(measurement.samples)}:"
@@ -85,22 +109,13 @@ class Explainer:
             )
         if not measurement.mode.second_sync:
             return "Readable each time by luck: the operator was over before the events were read."
-        behind_backlog = self._median(SECOND_ONLY, Clock.EVENT, True)
-        if behind_backlog is None:
-            return "The operator, and the gap in which an idle stream waits for its launch."
-        gap = read - behind_backlog
-        if gap > behind_backlog * _ALIKE:
-            return (
-                f"The operator and {duration(gap)} in which the idle stream waited for its launch."
-            )
-        if measurement.mode == SECOND_ONLY and measurement.backlog:
-            return "The operator: the stream was busy until it began, so no launch gap is in it."
-        return "The operator: the launch gap is small beside it."
-
-    def _operator_seconds(self) -> float | None:
-        """Return the nearest thing to the operator's own time: events without a launch gap."""
-        behind_backlog = self._median(SECOND_ONLY, Clock.EVENT, True)
-        return behind_backlog or self._median(BOTH, Clock.EVENT, False)
+        gap = measurement.summary.median - self._operator - self._floor
+        own = f"The operator, and {duration(self._floor)} that any event pair reads"
+        if gap <= _ALIKE * (self._operator + self._floor):
+            return f"{own}; no launch gap that shows."
+        if measurement.backlog:
+            return f"{own}, and {duration(gap)} more than when measured alone."
+        return f"{own}, and {duration(gap)} in which the idle stream waited for the launch."
 
     def _median(self, mode: Mode, clock: Clock, with_backlog: bool) -> float | None:
         for measurement in self._measurements:
@@ -110,15 +125,27 @@ class Explainer:
         return None
 
 
-def _backlog_words(measurement: Measurement) -> str:
-    if measurement.backlog is None:
-        return ""
-    return f" (the backlog lasts {duration(measurement.backlog.seconds)})"
+def doubts(estimate: Estimate, device: DeviceProperties) -> Iterator[str]:
+    """Yield a sentence for each reason to read an estimate with care."""
+    reading = estimate.reading
+    name = f"{reading.operator}, {reading.l2.value} L2"
+    if reading.method is Method.EVENTS:
+        yield (
+            f"{name}: it waits for its own stream, which could not be held for it; its time is"
+            " that of event pairs alone, launch gaps included."
+        )
+    if reading.stop is Stop.TIME:
+        yield f"{name}: --max-time was spent before --precision was reached."
+    peak = device.peak_bandwidth
+    if peak and estimate.bandwidth and estimate.bandwidth > peak:
+        yield (
+            f"{name}: more than the memory's {peak / 1e9:,.0f} GB/s, because what it moves"
+            f" ({size(reading.bytes_moved)}) stays in the L2 ({size(device.l2_bytes or 0)})."
+        )
 
 
-def _first_iteration(measurement: Measurement) -> str:
-    """Tell of the warm-up calls, which the first iteration waits for where it shows."""
-    first = measurement.samples[0].seconds
-    if first <= 2 * measurement.summary.median:
-        return ""
-    return f", but for the first iteration ({duration(first)}), which met the warm-up calls"
+def _ends(measurement: Measurement) -> tuple[float, float]:
+    """Return the medians of the first and of the last third of the samples."""
+    seconds = [sample.seconds for sample in measurement.samples]
+    third = max(len(seconds) // 3, 1)
+    return statistics.median(seconds[:third]), statistics.median(seconds[-third:])

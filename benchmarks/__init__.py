@@ -1,0 +1,1 @@
+"""Comparisons with other harnesses, and the figures that comments cite."""
