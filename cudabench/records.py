@@ -168,7 +168,7 @@ class Reading:
 
     Attributes:
         bytes_moved: What one launch reads and writes.
-        gross: The samples, in seconds.
+        gross: The samples, in seconds; behind a held stream each is the mean of several pairs.
     """
 
     operator: str

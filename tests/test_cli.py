@@ -242,7 +242,6 @@ def test_piped_output_is_plain_and_uncut(cli: Cli) -> None:
     rows = [line for line in ran.stdout.splitlines() if line.startswith(("time.time", "events"))]
     assert len(rows) == 4
     assert max(map(len, rows)) > 120
-    assert ran.stdout.count("\n") < 30
 
 
 def test_arguments_that_are_no_unicode_lose_nothing(cli: Cli, tmp_path: Path) -> None:
@@ -263,7 +262,7 @@ def test_an_unexpected_error_is_one_line_and_has_its_own_exit_code(cli: Cli) -> 
     ran = cli("run", code=code)
     assert ran.returncode == 70
     said = ran.stderr.splitlines()[-1]
-    assert said == "error: ZeroDivisionError: of ours. A fault of cudabench's; see it with --debug"
+    assert said == "error: ZeroDivisionError: of ours. A fault of cudabench; see it with --debug"
     assert "Traceback" not in ran.stderr
     assert "Traceback" in cli("run", "--debug", code=code).stderr
 
