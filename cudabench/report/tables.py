@@ -33,7 +33,9 @@ def run_report(session: Session) -> Iterator[RenderableType]:
     yield from _heading(f"add2 and PyTorch's add, n = {first.n:,}: their own time", session)
     yield _estimates_table(session)
     yield ""
-    yield from _estimate_remarks(session)
+    remarks = list(_estimate_remarks(session))
+    if remarks:
+        yield from (*remarks, "")
     clock = _CLOCK_NAMES[first.clock]
     yield Text(f"The same between both synchronizes, {clock}", style="bold")
     yield _both_table(session)
