@@ -292,6 +292,7 @@ class Session:
     floors: tuple[Floor, ...]
     schema: int = SCHEMA_VERSION
 
+    @cached_property
     def estimates(self) -> tuple[Estimate, ...]:
         """Return what the readings come to once the floor is taken off."""
         floors = {floor.l2: floor for floor in self.floors}
@@ -299,7 +300,7 @@ class Session:
 
     def estimates_of(self, operator: str) -> dict[L2, Estimate]:
         """Return one operator's estimates by the state of the cache."""
-        return {e.reading.l2: e for e in self.estimates() if e.reading.operator == operator}
+        return {e.reading.l2: e for e in self.estimates if e.reading.operator == operator}
 
     def wrong(self) -> tuple[str, ...]:
         """Return the operators whose result was not PyTorch's: their times are invalid."""

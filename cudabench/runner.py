@@ -10,13 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from itertools import product
-from pathlib import Path
 
 import torch
 
 import cudabench
 from cudabench import estimate, timing
-from cudabench.device import CudaDevice, Device, HostDevice, cuda_capability
+from cudabench.device import CudaDevice, Device, HostDevice, cuda_capability, system_text
 from cudabench.errors import DeviceError
 from cudabench.kernels import (
     ADD2,
@@ -307,9 +306,5 @@ def _environment(bench: Bench, clocks_at_start: ClockRates | None) -> Environmen
 
 
 def _cpu_name() -> str:
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        text = ""
-    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    found = re.search(r"^model name\s*:\s*(.+)$", system_text("/proc/cpuinfo"), re.MULTILINE)
     return found[1] if found else platform.processor() or platform.machine()

@@ -77,7 +77,7 @@ def write(session: Session, destination: Destination) -> None:
     for path, text in texts.items():
         try:
             _replace(path, text)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise _unwritable(path, error) from error
 
 
@@ -96,7 +96,7 @@ def samples_frame(session: Session) -> "pd.DataFrame":
 
 
 def summary_frame(session: Session) -> "pd.DataFrame":
-    """Return one row per measurement, in seconds and bytes per second."""
+    """Return one row per measurement, in seconds."""
     import pandas as pd
 
     frame: pd.DataFrame = pd.DataFrame.from_records(
@@ -128,7 +128,7 @@ def estimates_frame(session: Session) -> "pd.DataFrame":
                 "resolved": estimate.resolved,
                 "bytes_per_second": estimate.bandwidth,
             }
-            for estimate in session.estimates()
+            for estimate in session.estimates
         ]
     )
     return frame

@@ -176,9 +176,10 @@ def test_a_damaged_library_is_compiled_anew(own_cache: Path, tmp_path: Path, cli
     assert "cannot be loaded; it is compiled anew" in ran.stderr
 
 
-@pytest.mark.parametrize("command", ["env g++", "g++ -O1", "./own/g++"])
+@pytest.mark.parametrize("command", ["env g++", "g++ -O1", "./own/g++", "'./own space/g++' -O1"])
 def test_a_compiler_may_be_a_command(tmp_path: Path, cli: Cli, command: str) -> None:
-    executable(tmp_path / "own" / "g++", 'exec c++ "$@"')
+    for folder in ("own", "own space"):
+        executable(tmp_path / folder / "g++", 'exec c++ "$@"')
     cache = str(tmp_path / "cache")
     ran = cli("run", "--n", "1", "--device", "host", CXX=command, CUDABENCH_CACHE_DIR=cache)
     assert ran.returncode == 0, ran.stderr
@@ -224,17 +225,21 @@ class StuckBuild:
             "esac\n"
             f'exec {real} "$@"',
         )
-        self.process = subprocess.Popen(
+        self.process = self.start()
+        with os.fdopen(os.open(self._begun, os.O_RDONLY | os.O_NONBLOCK)) as begun:
+            while not select.select([begun], [], [], 1)[0]:
+                assert self.process.poll() is None, self.process.communicate()
+
+    def start(self) -> "subprocess.Popen[str]":
+        """Start a command that needs what this compiler builds."""
+        return subprocess.Popen(
             [sys.executable, "-m", "cudabench", "run", "--n", "1", "--device", "host"],
-            cwd=folder,
+            cwd=self.compiler.parent,
             env=child_environment(CXX=str(self.compiler)),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
         )
-        with os.fdopen(os.open(self._begun, os.O_RDONLY | os.O_NONBLOCK)) as begun:
-            while not select.select([begun], [], [], 1)[0]:
-                assert self.process.poll() is None, self.process.communicate()
 
     def let_go(self) -> None:
         self._go.write_text("")
@@ -252,14 +257,7 @@ def test_a_killed_build_blocks_nobody(own_cache: Path, tmp_path: Path, cli: Cli)
 
 def test_a_live_build_is_waited_for_and_used(own_cache: Path, tmp_path: Path) -> None:
     build = StuckBuild(tmp_path)
-    waiting = subprocess.Popen(
-        [sys.executable, "-m", "cudabench", "run", "--n", "1", "--device", "host"],
-        cwd=tmp_path,
-        env=child_environment(CXX=str(build.compiler)),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    waiting = build.start()
     assert waiting.stderr
     first_line = waiting.stderr.readline()
     age = re.search(r"another process is compiling it since (\d+) s", first_line)

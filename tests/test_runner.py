@@ -94,7 +94,7 @@ def test_the_session_says_where_it_was_measured(bench: Bench) -> None:
     taken = run(bench, 1000)
     session = recorder.session(taken, runner.floors(bench, taken, RULE))
     assert [floor.l2 for floor in session.floors] == list(L2)
-    assert len(session.estimates()) == 6
+    assert len(session.estimates) == 6
     environment = session.environment
     assert environment.torch == torch.__version__
     assert environment.device == bench.device.properties

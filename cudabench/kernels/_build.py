@@ -302,13 +302,15 @@ def _build_environment(tools: Toolchain, folder: Path) -> Iterator[None]:
     PyTorch takes CXX for the path of one program; where it is a command with arguments, such as
     `ccache g++`, that program is a script.
     """
-    compiler = folder / "c++"
-    compiler.write_text(f'#!/bin/sh\nexec {tools.cxx_command} "$@"\n', encoding="utf-8")
-    compiler.chmod(0o700)
-    one_program = len(shlex.split(tools.cxx_command)) == 1
+    compiler, *arguments = shlex.split(tools.cxx_command)
+    if arguments:
+        script = folder / "c++"
+        script.write_text(f'#!/bin/sh\nexec {tools.cxx_command} "$@"\n', encoding="utf-8")
+        script.chmod(0o700)
+        compiler = str(script)
     changed = {
         "PATH": os.pathsep.join([ninja.BIN_DIR, os.environ.get("PATH", os.defpath)]),
-        "CXX": tools.cxx_command if one_program else str(compiler),
+        "CXX": compiler,
     }
     if tools.cuda_home:
         changed["CUDA_HOME"] = str(tools.cuda_home)

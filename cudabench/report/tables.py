@@ -52,8 +52,8 @@ def _estimates_table(session: Session) -> Table:
     for name in ("time", "+/-", "GB/s", "x torch.add", "samples"):
         table.add_column(name, justify="right", overflow="fold")
     table.add_column("result")
+    baseline = session.estimates_of(_BASELINE)
     for m in session.measurements:
-        baseline = session.estimates_of(_BASELINE)
         for l2, estimate in session.estimates_of(m.operator).items():
             table.add_row(m.operator, l2.value, *_estimated(estimate, baseline[l2]), _verdict(m))
     return table
@@ -71,11 +71,8 @@ def _estimated(estimate: Estimate, baseline: Estimate) -> tuple[str, str, str, s
 
 def _estimate_remarks(session: Session) -> Iterator[str]:
     """Yield a line for everything that makes an estimate other than it looks."""
-    device, seen = session.environment.device, set()
-    for m in session.measurements:
-        for estimate in session.estimates_of(m.operator).values():
-            seen |= set(doubts(estimate, device))
-    yield from sorted(seen)
+    device = session.environment.device
+    yield from sorted(line for estimate in session.estimates for line in doubts(estimate, device))
     if device.kind == "cuda":
         yield _SYSTEMATIC
 
@@ -97,7 +94,7 @@ def sync_modes_report(session: Session, width: int) -> Iterator[RenderableType]:
 
     The sentences stand in the table where `width` columns have room for them, else below it.
     """
-    (estimate,) = session.estimates()
+    (estimate,) = session.estimates
     explainer = Explainer(session.measurements, estimate, session.loop.warmup)
     yield from _own_time_lines(estimate, session)
     beside = width >= _SENTENCES_BESIDE
