@@ -15,7 +15,8 @@ import torch
 
 import cudabench
 from cudabench import estimate, timing
-from cudabench.device import CudaDevice, Device, HostDevice, cuda_capability, system_text
+from cudabench.device import CudaDevice, Device, HostDevice, cuda_capability
+from cudabench.device.system import system_text
 from cudabench.errors import DeviceError
 from cudabench.kernels import (
     ADD2,

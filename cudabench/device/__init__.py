@@ -1,0 +1,68 @@
+"""The seam to the hardware: one protocol, a CUDA device and a CPU stream behind it."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import torch
+
+from cudabench.device._stream import Event, Hold
+from cudabench.device.cuda import CudaDevice, cuda_capability
+from cudabench.device.host import HOST_LABEL, HostDevice
+from cudabench.records import ClockRates, DeviceProperties
+
+__all__ = [
+    "HOST_LABEL",
+    "CudaDevice",
+    "Device",
+    "Event",
+    "Hold",
+    "HostDevice",
+    "Launch",
+    "cuda_capability",
+]
+
+# Queues work and returns.
+Launch = Callable[[], object]
+
+
+class Device(Protocol):
+    """Where operators run: a stream of queued work, and what stands behind it."""
+
+    properties: DeviceProperties
+    torch_device: torch.device
+
+    def synchronize(self) -> None:
+        """Return once everything queued on the device has run.
+
+        Raises:
+            DeviceError: Work that was queued before has failed.
+        """
+
+    def event(self) -> Event:
+        """Return a new timing event on the current stream."""
+
+    def held(self, limit: float) -> AbstractContextManager[Hold]:
+        """Return a context inside which the current stream stands still, for `limit` s at most.
+
+        It begins behind what is queued already; what is queued inside runs once it ends.
+        """
+
+    def pauses(self, count: int) -> tuple[int, ...]:
+        """Return `count` lengths for `pause`, their mean the same for every even `count`.
+
+        They cover what the device's event pairs are coarse in. 0 is no pause, and one 0 stands
+        for them all where the pairs are fine.
+        """
+
+    def pause(self, length: int) -> None:
+        """Queue a pause on the current stream, of a length that `pauses` gave."""
+
+    def free_bytes(self) -> int:
+        """Return how much memory can be allocated now."""
+
+    def clocks(self) -> ClockRates | None:
+        """Return the device's clocks now, or None where they cannot be read."""
+
+    def current(self) -> AbstractContextManager[None]:
+        """Return a context in which launches and events go to this device."""
