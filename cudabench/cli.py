@@ -13,24 +13,17 @@ from typer.core import TyperGroup
 
 from cudabench import __version__, store
 from cudabench.errors import BadInputError, CudabenchError
-from cudabench.records import (
-    L2,
-    MODES,
-    Clock,
-    Loop,
-    Measurement,
-    Reading,
-    Session,
-    new_session_id,
-)
+from cudabench.records import L2, MODES, Clock, Loop, Opinion, Session, new_session_id
 from cudabench.report.console import Messages, output
-from cudabench.report.tables import run_report, sync_modes_report
+from cudabench.report.methods import methods_report
+from cudabench.report.run import run_report
+from cudabench.report.sync_modes import sync_modes_report
 from cudabench.stopping import StoppingRule
 from cudabench.store import Destination
 from cudabench.units import parse_count, parse_device
 
 if TYPE_CHECKING:
-    from cudabench.runner import Bench
+    from cudabench.runner import Bench, Taken
 
 _DEBUG = "cudabench.debug"
 _INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
@@ -75,7 +68,7 @@ class CacheChoice(str, Enum):
 
     def states(self) -> tuple[L2, ...]:
         """Return the states to read in."""
-        return tuple(L2) if self is CacheChoice.BOTH else (L2(self.value),)
+        return (L2.WARM, L2.COLD) if self is CacheChoice.BOTH else (L2(self.value),)
 
 
 def _remember_debug(context: typer.Context, debug: bool) -> bool:
@@ -140,6 +133,15 @@ Caches = Annotated[
         help="State of the device's last cache before each accurate sample: warm, cold or both.",
     ),
 ]
+Operators = Annotated[
+    list[str],
+    typer.Option(
+        "--operator",
+        metavar="NAME",
+        help="add2, a+b, torch.add(out=), or add2-default-stream: the article's launcher, which"
+        " ignores PyTorch's stream (CUDA); may be given several times.",
+    ),
+]
 Precision = Annotated[
     float,
     typer.Option(
@@ -171,6 +173,7 @@ def cudabench(
 def run(
     n: N = "1048576",
     device: DeviceName = "auto",
+    operator: Operators = [],  # noqa: B006 - Typer copies it
     clock: Annotated[
         Clock,
         typer.Option(
@@ -192,12 +195,13 @@ def run(
     request = _request("run", n, device, iters, warmup, precision, max_time, out, csv, json, quiet)
     caches = l2.states()
 
-    def measure(bench: "Bench") -> "Iterator[Measurement | Reading]":
+    def measure(bench: "Bench") -> "Iterator[Taken]":
         from cudabench import runner
 
-        return runner.run(bench, request.n, clock, request.loop, caches, request.rule)
+        operators = runner.operators_named(operator, bench.device.properties.kind)
+        return runner.run(bench, operators, request.n, clock, request.loop, caches, request.rule)
 
-    session = _recorded(request, measure, total=3 * (1 + len(caches)))
+    session = _recorded(request, measure, total=(len(operator) or 3) * (1 + len(caches)))
     _report(request, session, run_report(session))
 
 
@@ -230,13 +234,48 @@ def sync_modes(
     clocks = tuple(dict.fromkeys(clock))
     backlogs = (False, True) if backlog is None else (backlog,)
 
-    def measure(bench: "Bench") -> "Iterator[Measurement | Reading]":
+    def measure(bench: "Bench") -> "Iterator[Taken]":
         from cudabench import runner
 
         return runner.sync_modes(bench, request.n, clocks, backlogs, request.loop, request.rule)
 
-    session = _recorded(request, measure, total=1 + len(MODES) * len(clocks) * len(backlogs))
+    situations = len(MODES) * len(clocks) * len(backlogs)
+    session = _recorded(request, measure, total=1 + len(backlogs) + situations)
     _report(request, session, sync_modes_report(session, output().width))
+
+
+@app.command()
+def methods(
+    n: N = "1048576",
+    device: DeviceName = "auto",
+    operator: Operators = ["add2"],  # noqa: B006 - Typer copies it
+    l2: Caches = CacheChoice.WARM,
+    precision: Precision = 1.0,
+    max_time: MaxTime = 2.0,
+    iters: Iterations = 10,
+    warmup: WarmUp = 10,
+    out: OutFolder = Path("results"),
+    csv: CsvFile = None,
+    json: JsonFile = None,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Time an operator by every method, and say which disagrees with the others, and why."""
+    request = _request(
+        "methods", n, device, iters, warmup, precision, max_time, out, csv, json, quiet
+    )
+    caches = l2.states()
+
+    def measure(bench: "Bench") -> "Iterator[Taken]":
+        from cudabench import runner
+
+        operators = runner.operators_named(operator, bench.device.properties.kind)
+        return runner.methods(bench, operators, request.n, caches, request.loop, request.rule)
+
+    # The eight modes; and in each state of the cache a reading, the opinions, the observer.
+    each = 2 * len(MODES) + len(caches) * (2 + len(Opinion))
+    session = _recorded(request, measure, total=len(operator) * each)
+    _report(request, session, methods_report(session, output().width))
 
 
 def main() -> None:
@@ -289,7 +328,7 @@ def _request(
             f"--max-time must be above 0 and at most 3600 s, got {max_time:g}", "Try 2"
         )
     session_id = new_session_id(command)
-    destination = Destination.of(out, session_id, csv, json)
+    destination = Destination.of(out, session_id, csv, json, command == "methods")
     destination.require_writable()
     messages = Messages(quiet)
     return _Request(
@@ -306,7 +345,7 @@ def _request(
 
 def _recorded(
     request: _Request,
-    measure: "Callable[[Bench], Iterator[Measurement | Reading]]",
+    measure: "Callable[[Bench], Iterator[Taken]]",
     total: int,
 ) -> Session:
     """Open the device and take the measurements behind a progress bar."""

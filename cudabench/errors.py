@@ -34,3 +34,7 @@ class BuildError(CudabenchError):
 
 class EventNotReadyError(Exception):
     """An event was read before the stream had passed it, or was never recorded."""
+
+
+class MeasurementWarning(UserWarning):
+    """A reason to read an estimate with care."""

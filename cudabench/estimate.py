@@ -10,43 +10,63 @@ add2 and not an empty kernel: a kernel that has written something is followed by
 which has not is spared. On an H200 the pair read 2.10 us more than CUPTI did for an empty kernel,
 and 2.21 to 2.30 us more for every `torch.add` from n = 2^10 to 2^22.
 
-The readings of one kernel lie on a grid of about 0.16 us, whatever it really takes, and where the
-floor and an operator lie on it changes from process to process. So each warm sample is the mean of
-pairs that also hold a pause, of another length in each: over these the grid averages out, and the
-pauses, which are the same for the floor, fall out with it. Cold pairs hold no pause: with one,
-some operators read 1.0 us more than CUPTI did and others not. docs/estimate.md has the figures.
+What a pair reads beyond the kernel in it is not quite one figure. On an H200 its readings cluster
+0.16 us apart, so a kernel's are up to 0.08 us off in either direction, much the same way each time:
+each sample of a short operator is the mean of many pairs, and the floor the mean over eight small
+launches. (Three launches in a pair made it worse: the gaps between them differ by more.) And it
+drifts: it rose by 0.5 us when a second stream was used in the process, and stayed 0.3 us higher on
+the first. So the small launches take turns with the operator. docs/estimate.md has the figures.
 """
 
+import itertools
 import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
 from cudabench import stats
-from cudabench.device import Device, Launch
+from cudabench.device import CudaDevice, Device, Launch
 from cudabench.errors import DeviceError
-from cudabench.records import L2, Floor, Method, Stop
+from cudabench.placement import HOLD_LIMIT, method_of
+from cudabench.records import L2, Floor, Method, SmallLaunch, Stop
 from cudabench.stopping import StoppingRule
 
-# Longer than the host takes to queue one launch, short enough to find out that an operator waits
-# for its own stream.
-_HOLD_LIMIT = 0.25
 _ROUND = 10
 _WARM_UP_WINDOW = 6
-# How many pairs a sample of an operator below and above so many seconds is the mean of.
-_SHORT = 30e-6
-_MANY_PAIRS, _FEW_PAIRS = 32, 4
-_PAIRS = 64
+_FEWEST_SAMPLES = 6  # fewer have no interval
+# Where events are coarse and an operator takes less than so many seconds, a sample is the mean of
+# so many pairs. Else it is one, and the median that of single runs.
+_SHORT = 10e-6
+_PAIRS = 32
+_OBSERVED_PAIRS = 64
 _STEADY = 0.01
 _FLUSH_RATIO = 2  # times the cache's size
-_PROFILED_LAUNCHES = 50
+_PROFILED_RUNS = 50
+_MARK = "mark_kernel"  # kernels/hold.cu
+_EXPIRED_IN_A_ROW = 3
+
+# Queues what comes before each run and is not timed.
+Before = Callable[[], object]
 
 
 class HoldExpiredError(Exception):
-    """The hold's limit ended it: what was queued behind it waited for the stream."""
+    """The hold's limit ended it, several times in a row."""
+
+
+class Gross(NamedTuple):
+    """Samples in seconds, with the floor still in them, why so many, and how they were taken.
+
+    `beside` has for each of them what the small launches read in turn with it, or nothing.
+    """
+
+    seconds: tuple[float, ...]
+    beside: tuple[float, ...]
+    stop: Stop
+    method: Method
 
 
 class Flush:
@@ -62,72 +82,67 @@ class Flush:
 
 
 def read(
-    device: Device, launch: Launch, rule: StoppingRule, flush: Flush | None = None
-) -> tuple[tuple[float, ...], Stop, Method]:
-    """Return the gross samples of an operator in seconds, why so many, and how they were taken.
-
-    An operator that synchronizes inside itself outlasts the hold. It is then timed by event pairs
-    alone, which hold its launch gaps.
+    device: Device,
+    launch: Launch,
+    rule: StoppingRule,
+    small: Sequence[Launch] = (),
+    before: Before | None = None,
+) -> Gross:
+    """Return accurate samples of an operator.
 
     Args:
         device: Where the operator runs.
         launch: Queues one run.
         rule: When to stop.
-        flush: Empties the cache before each run, outside the timed span; None leaves it warm.
+        small: The floor's launches. What a pair reads beyond what is in it drifts, on an H200 by
+            0.4 us within a minute, so they are read in turn with the operator.
+        before: Queued before each run, outside the timed span, such as a flush of the cache.
     """
     with device.current():
-        launch()  # may compile or load a module, for which some wait for the device
-        device.synchronize()
-        try:
-            first = _behind_hold(device, launch, flush, (0,))
-            count = _MANY_PAIRS if first < _SHORT else _FEW_PAIRS
-            pauses = (0,) * count if flush else device.pauses(count)
-            sampled = _sampled(lambda: _behind_hold(device, launch, flush, pauses), rule)
-            return *sampled, Method.HELD
-        except HoldExpiredError:
-            device.synchronize()
-            return *_sampled(lambda: _unheld(device, launch, flush), rule), Method.EVENTS
+        method = method_of(device, launch)
+        if method is Method.HELD:
+            try:
+                return _read_held(device, launch, rule, small, before)
+            except HoldExpiredError:
+                device.synchronize()
+                method = Method.EVENTS  # it waits for its stream, if not each time
+        sample = _UNHELD[method]
+        taken, stop = _sampled(lambda: (sample(device, launch, before), 0.0), rule)
+        return Gross(tuple(gross for gross, _ in taken), (), stop, method)
 
 
-def runs_in_caller(device: Device, launch: Launch, result: torch.Tensor) -> bool:
-    """Return whether a host operator runs in the calling thread, not on the stream.
+def _read_held(
+    device: Device,
+    launch: Launch,
+    rule: StoppingRule,
+    small: Sequence[Launch],
+    before: Before | None,
+) -> Gross:
+    for one in (*small, launch):
+        first = _pair_behind_hold(device, one, before)  # what is to be loaded is loaded
+    short = first - _pair_behind_hold(device, _no_launch, before) < _SHORT
+    pairs = _PAIRS if short and device.coarse_events else 1
+    turns = itertools.cycle(small or (_no_launch,))
 
-    Only work that is not on the stream can finish while the stream is held. On CUDA the result
-    could not be looked at without waiting for the hold.
+    def sample() -> tuple[float, float]:
+        gross, beside = [], []
+        for _ in range(pairs):
+            gross.append(_pair_behind_hold(device, launch, before))
+            if small:
+                beside.append(_pair_behind_hold(device, next(turns), before))
+        return statistics.fmean(gross), statistics.fmean(beside or [0.0])
 
-    Args:
-        device: Where.
-        launch: Queues one run, and returns its result.
-        result: Where the result goes, if it is not a new tensor.
-    """
-    if device.properties.kind != "host":
-        return False
-    result.fill_(torch.nan)
-    device.synchronize()
-    with device.held(_HOLD_LIMIT):
-        written = launch()
-        finished = isinstance(written, torch.Tensor) and not bool(written.isnan().any())
-    device.synchronize()
-    return finished
-
-
-def read_in_caller(
-    launch: Launch, rule: StoppingRule, flush: Flush | None = None
-) -> tuple[tuple[float, ...], Stop, Method]:
-    """Return what `read` does, of an operator that has run once its launch returns."""
-
-    def sample() -> float:
-        if flush:
-            flush()
-        start = time.perf_counter_ns()
-        launch()
-        return (time.perf_counter_ns() - start) * 1e-9
-
-    return *_sampled(sample, rule), Method.CALLER
+    taken, stop = _sampled(sample, rule)
+    seconds, beside = zip(*taken, strict=True)
+    return Gross(seconds, beside if small else (), stop, Method.HELD)
 
 
 def floor(
-    device: Device, smallest: Launch, rule: StoppingRule, flush: Flush | None = None
+    device: Device,
+    small: Mapping[tuple[str, int], Launch],
+    rule: StoppingRule,
+    l2: L2,
+    before: Before | None = None,
 ) -> Floor:
     """Return what an event pair behind a held stream reads beyond the kernel inside it.
 
@@ -136,97 +151,162 @@ def floor(
 
     Args:
         device: Where.
-        smallest: Queues the smallest kernel that writes something.
+        small: What queues each of a few small operators, by its name and n.
         rule: When to stop.
-        flush: As for the readings that it is the floor of.
+        l2: The state of the cache.
+        before: As for the readings that it is the floor of.
     """
-    gross, _, _ = read(device, smallest, rule, flush)
-    pair = statistics.median(_pair_behind_hold(device, smallest, flush, 0) for _ in range(_PAIRS))
-    on_cuda = device.properties.kind == "cuda"
-    kernel = profiled_seconds(device, smallest, flush) if on_cuda else 0.0
-    return Floor(L2.COLD if flush else L2.WARM, gross, kernel, pair - kernel)
+    launches = tuple(small.values())
+    gross = [read(device, launch, rule, before=before).seconds for launch in launches]
+    kernels = [0.0] * len(launches)
+    if isinstance(device, CudaDevice):
+        # CUPTI's times step by 0.03 us: their mean says more than their median.
+        times = kernel_seconds(device, launches, before)
+        kernels = [statistics.fmean(of_one) for of_one in times]
+    names, sizes = zip(*small, strict=True)
+    return Floor(l2, tuple(map(SmallLaunch, names, sizes, gross, kernels)))
 
 
-def profiled_seconds(device: Device, launch: Launch, flush: Flush | None = None) -> float:
-    """Return the median over launches of the kernel time that CUPTI reports, in seconds.
+def pairs(device: Device, launch: Launch, before: Before | None = None) -> tuple[float, ...]:
+    """Return what a number of event pairs behind a held stream read, in seconds."""
+    with device.current():
+        return tuple(_pair_behind_hold(device, launch, before) for _ in range(_OBSERVED_PAIRS))
 
-    Each launch is waited for before the next is queued, as behind a held stream.
+
+def kernel_seconds(
+    device: CudaDevice,
+    launches: Sequence[Launch],
+    before: Before | None = None,
+    elsewhere: bool = False,
+) -> list[tuple[float, ...]]:
+    """Return, for each launch, what CUPTI says its kernels took in each of fifty runs, in seconds.
+
+    Each run is waited for, so that it counts on whichever stream it is.
+
+    Args:
+        device: Where.
+        launches: Each queues one run.
+        before: Queued before each run, and left out.
+        elsewhere: The launches go to another stream, which does not wait for what comes before.
 
     Raises:
-        DeviceError: The profiler did not see the same kernels for every launch.
+        DeviceError: The profiler saw no kernel of a run.
     """
     with device.current(), profile(activities=[ProfilerActivity.CUDA], acc_events=True) as profiler:
-        for _ in range(_PROFILED_LAUNCHES):
-            if flush:
-                flush()
-            launch()
-            device.synchronize()
-    kernels = sorted(
-        (event for event in profiler.events() or () if event.device_type.name == "CUDA"),
-        key=lambda event: event.time_range.start,
-    )
-    each, rest = divmod(len(kernels), _PROFILED_LAUNCHES)
-    flushes = 1 if flush else 0
-    if rest or each <= flushes:
-        raise DeviceError(
-            f"the profiler saw {len(kernels)} kernels in {_PROFILED_LAUNCHES} launches"
-        )
-    times = [float(kernel.time_range.elapsed_us()) * 1e-6 for kernel in kernels]
-    starts = range(flushes, len(times), each)
-    return statistics.median(sum(times[i : i + each - flushes]) for i in starts)
+        for launch in launches:
+            for _ in range(_PROFILED_RUNS):
+                if before:
+                    before()
+                device.mark()
+                if elsewhere:
+                    device.synchronize()
+                launch()
+                device.synchronize()
+                device.mark()
+    events = (event for event in profiler.events() or () if event.device_type.name == "CUDA")
+    runs = list(_between_marks(sorted(events, key=lambda event: event.time_range.start)))
+    if len(runs) != len(launches) * _PROFILED_RUNS or min(runs) == 0:
+        raise DeviceError("the profiler did not see the operator's kernels")
+    starts = range(0, len(runs), _PROFILED_RUNS)
+    return [tuple(runs[start : start + _PROFILED_RUNS]) for start in starts]
 
 
-def _sampled(sample: Callable[[], float], rule: StoppingRule) -> tuple[tuple[float, ...], Stop]:
+def _between_marks(events: Iterable[Any]) -> Iterator[float]:
+    """Yield the seconds of all that ran from the first mark to the second, and so on."""
+    inside, seconds = False, 0.0
+    for event in events:
+        if _MARK in event.name:
+            if inside:
+                yield seconds
+            inside, seconds = not inside, 0.0
+        else:
+            seconds += float(event.time_range.elapsed_us()) * 1e-6
+
+
+def _sampled(
+    sample: Callable[[], tuple[float, float]], rule: StoppingRule
+) -> tuple[list[tuple[float, float]], Stop]:
+    """Return samples, and what was read beside each, until the rule says stop."""
     started = time.perf_counter()
     _warm_up(sample, until=started + rule.max_time / 2)
-    samples: list[float] = []
+    taken: list[tuple[float, float]] = []
     while True:
-        samples += [sample() for _ in range(_ROUND)]
-        stop = rule.verdict(samples, time.perf_counter() - started)
+        for _ in range(_ROUND):
+            taken.append(sample())
+            spent = time.perf_counter() - started
+            if spent > rule.max_time and len(taken) >= _FEWEST_SAMPLES:
+                break
+        stop = rule.verdict([gross - beside for gross, beside in taken], spent)
         if stop:
-            return tuple(samples), stop
+            return taken, stop
 
 
-def _warm_up(sample: Callable[[], float], until: float) -> None:
+def _warm_up(sample: Callable[[], tuple[float, float]], until: float) -> None:
     """Sample until two windows in a row have alike medians, or it is time to begin."""
     before = math.inf
     while time.perf_counter() < until:
-        window = [sample() for _ in range(_WARM_UP_WINDOW)]
+        window = [gross for gross, _ in (sample() for _ in range(_WARM_UP_WINDOW))]
         now = statistics.median(window)
         if abs(now - before) <= max(_STEADY * now, stats.clock_step(window)):
             return
         before = now
 
 
-def _behind_hold(
-    device: Device, launch: Launch, flush: Flush | None, pauses: tuple[int, ...]
-) -> float:
-    """Return the mean over the pauses of one pair each; of a pair without one for each 0."""
-    return statistics.fmean(_pair_behind_hold(device, launch, flush, pause) for pause in pauses)
+def _no_launch() -> None:
+    """Queue nothing."""
 
 
-def _pair_behind_hold(device: Device, launch: Launch, flush: Flush | None, pause: int) -> float:
+def _pair_behind_hold(device: Device, launch: Launch, before: Before | None) -> float:
+    """Return what one pair reads.
+
+    Where the host was stopped for so long that the hold expired, the pair holds a launch gap and
+    is taken again.
+    """
     start, end = device.event(), device.event()
-    with device.held(_HOLD_LIMIT) as hold:
-        if flush:
-            flush()
-        start.record()
-        if pause:
-            device.pause(pause)
-        launch()
-        end.record()
-    device.synchronize()
-    if hold.expired():
-        raise HoldExpiredError
-    return end.seconds_since(start)
+    for _ in range(_EXPIRED_IN_A_ROW):
+        with device.held(HOLD_LIMIT) as hold:
+            if before:
+                before()
+            start.record()
+            launch()
+            end.record()
+        device.synchronize()
+        if not hold.expired():
+            return end.seconds_since(start)
+    raise HoldExpiredError
 
 
-def _unheld(device: Device, launch: Launch, flush: Flush | None) -> float:
+def _between_events(device: Device, launch: Launch, before: Before | None) -> float:
     start, end = device.event(), device.event()
-    if flush:
-        flush()
+    if before:
+        before()
     start.record()
     launch()
     end.record()
     device.synchronize()
     return end.seconds_since(start)
+
+
+def _in_caller(_: Device, launch: Launch, before: Before | None) -> float:
+    if before:
+        before()
+    start = time.perf_counter_ns()
+    launch()
+    return (time.perf_counter_ns() - start) * 1e-9
+
+
+def _elsewhere(device: Device, launch: Launch, before: Before | None) -> float:
+    if before:
+        before()
+    device.synchronize()
+    start = time.perf_counter_ns()
+    launch()
+    device.synchronize()
+    return (time.perf_counter_ns() - start) * 1e-9
+
+
+_UNHELD = {
+    Method.EVENTS: _between_events,
+    Method.CALLER: _in_caller,
+    Method.ELSEWHERE: _elsewhere,
+}

@@ -1,5 +1,6 @@
 """What a session holds, frozen. Seconds and bytes throughout; statistics are derived."""
 
+import statistics
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from enum import Enum
@@ -9,7 +10,11 @@ from cudabench import stats
 
 # 1: the first.
 # 2: readings, and the floors that are taken off them; the loop.
-SCHEMA_VERSION = 2
+# 3: floors from several launches, which are also read beside every sample; the launch call of each
+#    sample; the hand-over between host and device; opinions; what the profiler does; clocks beside
+#    every measurement and reading.
+# 4: floors of two operators; floors of opinions; how long the first synchronize of a sample waited.
+SCHEMA_VERSION = 4
 
 
 class Clock(str, Enum):
@@ -77,11 +82,17 @@ class Sample:
 
     Attributes:
         seconds: The reading. Of events, the one made after the loop.
+        launch_seconds: How long the launch call took, by `perf_counter_ns` or the mode's own clock.
+        waited_seconds: How long the first synchronize took, 0 where there is none.
+        start_seconds: When the iteration's timed region began, since the first one's began.
         ready: Whether it could be read at once, when the iteration ended. A host clock always
             can; an event pair only where the stream had passed it.
     """
 
     seconds: float
+    launch_seconds: float
+    waited_seconds: float
+    start_seconds: float
     ready: bool = True
 
 
@@ -91,6 +102,7 @@ class Measurement:
 
     Attributes:
         correct: Whether the operator's result was PyTorch's.
+        clocks: The device's, right after it.
     """
 
     operator: str
@@ -100,6 +112,7 @@ class Measurement:
     backlog: Backlog | None
     samples: tuple[Sample, ...]
     correct: bool
+    clocks: "ClockRates | None" = None
 
     @cached_property
     def summary(self) -> stats.Summary:
@@ -113,18 +126,20 @@ class Measurement:
 
 
 class L2(str, Enum):
-    """Whether the operator's inputs may lie in the device's last cache when it starts."""
+    """What the device's last cache holds when the operator starts."""
 
-    WARM = "warm"
-    COLD = "cold"
+    WARM = "warm"  # what the operator's previous run left
+    COLD = "cold"  # nothing of the operator's
+    BACKLOG = "backlog"  # what a backlog on other buffers left
 
 
 class Method(str, Enum):
-    """How a reading was taken."""
+    """How a reading was taken, which depends on where the operator's work runs."""
 
-    HELD = "held"  # an event pair behind a held stream
-    EVENTS = "events"  # an event pair alone: launch gaps included
-    CALLER = "caller"  # the host clock around an operator that runs in the calling thread
+    HELD = "held"  # on the current stream: an event pair behind a held stream
+    EVENTS = "events"  # there, waited for by the operator: an event pair alone, with launch gaps
+    CALLER = "caller"  # in the calling thread: the host clock around it
+    ELSEWHERE = "elsewhere"  # on another stream: the host clock, a synchronize of the device too
 
 
 class Stop(str, Enum):
@@ -135,31 +150,64 @@ class Stop(str, Enum):
 
 
 @dataclass(frozen=True)
+class SmallLaunch:
+    """One of the small launches that a floor is read from.
+
+    Attributes:
+        gross: Readings of it, in seconds, taken as the operators' are.
+        kernel_seconds: What its kernel takes itself, by CUPTI; 0 where nothing can tell.
+    """
+
+    operator: str
+    n: int
+    gross: tuple[float, ...]
+    kernel_seconds: float
+
+    @property
+    def rest(self) -> float:
+        """What its readings hold beyond the kernel, in seconds."""
+        return statistics.median(self.gross) - self.kernel_seconds
+
+
+@dataclass(frozen=True)
 class Floor:
-    """What a reading holds beyond the operator's own time.
+    """What a reading holds beyond the operator's own time, as small launches show it.
 
     Attributes:
         l2: The state of the cache that it was read in.
-        gross: Readings of the smallest launch, in seconds, taken as the operators' are.
-        kernel_seconds: What that launch's kernel takes itself; 0 where nothing can tell.
-        pair_seconds: What a bare event pair around it reads beyond that.
+        launches: What it was read from.
     """
 
     l2: L2
-    gross: tuple[float, ...]
-    kernel_seconds: float
-    pair_seconds: float
+    launches: tuple[SmallLaunch, ...]
 
     @cached_property
-    def interval(self) -> stats.Interval:
-        """The floor in seconds, with the confidence interval of its median."""
-        return stats.median_interval(self.gross) + -self.kernel_seconds
+    def kernel_seconds(self) -> float:
+        """What the small launches' kernels take themselves, in the mean."""
+        return statistics.fmean(launch.kernel_seconds for launch in self.launches)
+
+    @cached_property
+    def uncertainty(self) -> float:
+        """Half of what its launches are apart, in seconds: an error that no sampling removes."""
+        rests = [launch.rest for launch in self.launches]
+        return (max(rests) - min(rests)) / 2
+
+    @cached_property
+    def pair_seconds(self) -> float:
+        """What any event pair reads beyond what is in it."""
+        return statistics.fmean(launch.rest for launch in self.launches)
 
     @cached_property
     def spread(self) -> float:
-        """The range of the middle half of its readings, or a step of the clock, in seconds."""
-        first, third = stats.quartiles(self.gross)
-        return max(third - first, stats.clock_step(self.gross))
+        """How far its readings are apart, in seconds: what is less cannot be resolved."""
+        scatters = [_scatter(launch.gross) for launch in self.launches]
+        return max(*scatters, 2 * self.uncertainty)
+
+
+def _scatter(samples: tuple[float, ...]) -> float:
+    """Return the range of the middle half of the samples, or a step of their clock."""
+    first, third = stats.quartiles(samples)
+    return max(third - first, stats.clock_step(samples))
 
 
 @dataclass(frozen=True)
@@ -168,7 +216,10 @@ class Reading:
 
     Attributes:
         bytes_moved: What one launch reads and writes.
-        gross: The samples, in seconds; behind a held stream each is the mean of several pairs.
+        gross: The samples, in seconds a launch; of a short operator each is the mean of many.
+        beside: For each of them what the floor's small launches read, taken in turn with it; none
+            where no floor is to be taken off.
+        clocks: The device's, right after it.
     """
 
     operator: str
@@ -177,14 +228,20 @@ class Reading:
     l2: L2
     method: Method
     gross: tuple[float, ...]
+    beside: tuple[float, ...]
     stop: Stop
+    clocks: "ClockRates | None" = None
 
     def estimate(self, floor: Floor) -> "Estimate":
         """Return the operator's own time, given the floor of the same session."""
         gross = stats.median_interval(self.gross)
-        # The launch gaps in an event pair alone hide its floor.
-        taken_off = floor.interval if self.method is Method.HELD else stats.Interval(0, 0, 0)
-        return Estimate(self, gross, taken_off, floor.spread, floor.pair_seconds)
+        if not self.beside:
+            return Estimate(self, gross, stats.Interval(0, 0, 0), gross, floor)
+        off = statistics.median(self.beside) - floor.kernel_seconds
+        differences = [g - b for g, b in zip(self.gross, self.beside, strict=True)]
+        net = stats.median_interval(differences) + floor.kernel_seconds
+        uncertain = stats.Interval(-floor.uncertainty, 0, floor.uncertainty)
+        return Estimate(self, gross, uncertain + off, net - uncertain, floor)
 
 
 @dataclass(frozen=True)
@@ -193,36 +250,117 @@ class Estimate:
 
     Attributes:
         gross: What was read.
-        floor: What is taken off it.
-        spread: How far the floor's own readings are apart.
-        pair_seconds: What a bare event pair reads beyond the operator.
+        taken_off: What is taken off it.
+        net: The estimate. Its bounds are those of the median's 95 % confidence interval, and as
+            far beyond them as the floor's own launches are apart.
+        floor: What it was taken off by.
     """
 
     reading: Reading
     gross: stats.Interval
-    floor: stats.Interval
-    spread: float
-    pair_seconds: float
-
-    @property
-    def net(self) -> stats.Interval:
-        """The estimate, with its 95 % confidence interval."""
-        return self.gross - self.floor
+    taken_off: stats.Interval
+    net: stats.Interval
+    floor: Floor
 
     @property
     def resolved(self) -> bool:
-        """Whether the estimate is more than the floor's own spread."""
-        return self.net.value > self.spread
+        """Whether it is the operator's time, and not only what that time is below.
+
+        It is not where it is less than the floor's own spread, or holds launch and synchronize.
+        """
+        return self.reading.method is not Method.ELSEWHERE and self.net.value > self.floor.spread
 
     @property
     def bound(self) -> float:
         """What the operator's time is below, where it is not resolved."""
-        return max(self.net.high, self.spread)
+        return max(self.net.high, self.floor.spread)
 
     @property
     def bandwidth(self) -> float | None:
-        """Bytes a second; None where the time cannot be resolved."""
-        return self.reading.bytes_moved / self.net.value if self.resolved else None
+        """Bytes a second; None where the time cannot be resolved or nothing is said to move."""
+        moved = self.reading.bytes_moved
+        return moved / self.net.value if moved and self.resolved else None
+
+
+class Opinion(str, Enum):
+    """Another way to an operator's own time. The first three are second opinions; others judge."""
+
+    BATCH = "batch"  # launches back to back behind a held stream
+    GRAPH = "graph"  # launches in a CUDA graph
+    CUPTI = "cupti"  # kernel time by torch.profiler
+    DO_BENCH = "do_bench"  # triton's
+    DO_BENCH_CUDAGRAPH = "do_bench_cudagraph"  # triton's
+
+
+@dataclass(frozen=True)
+class SecondOpinion:
+    """What another method says of one operator, size and cache state.
+
+    Attributes:
+        seconds: Its figures for one launch; none where it cannot say.
+        beside: What the floor's small launches take by the same method, one figure for each; none
+            where it claims to need no floor.
+        why_not: Why not, in a sentence; "" where it can.
+    """
+
+    opinion: Opinion
+    operator: str
+    n: int
+    l2: L2
+    seconds: tuple[float, ...]
+    beside: tuple[float, ...] = ()
+    why_not: str = ""
+
+    def net(self, floor: Floor) -> float | None:
+        """Return its median less its own floor, in seconds, or None where it cannot say."""
+        if not self.seconds:
+            return None
+        off = statistics.fmean(self.beside) - floor.kernel_seconds if self.beside else 0.0
+        return statistics.median(self.seconds) - off
+
+
+@dataclass(frozen=True)
+class Observer:
+    """What the profiler does to an operator: event pairs behind a held stream, in seconds.
+
+    Attributes:
+        outside: Without the profiler.
+        inside: While it runs.
+    """
+
+    operator: str
+    n: int
+    l2: L2
+    outside: tuple[float, ...]
+    inside: tuple[float, ...]
+
+    @property
+    def effect(self) -> float:
+        """How many seconds longer a launch took while the profiler ran, in the median."""
+        return statistics.median(self.inside) - statistics.median(self.outside)
+
+
+@dataclass(frozen=True)
+class HandOver:
+    """How long work takes from host to device and back, each in seconds, in the median.
+
+    It is that of a stamp (kernels/stamp.h), which does nothing itself, on an idle stream.
+
+    Attributes:
+        start: From the return of the launch call to the start of the work.
+        work: From its start to its end, by its own stamps.
+        end: From the end of the work to the return of a synchronize.
+        pair: What an event pair reads around it behind a held stream.
+        gap: How long the stream waits between the first event of a pair and the work.
+        gap_launch: How long the launch call took in such a pair.
+    """
+
+    start: float
+    work: float
+    end: float
+    pair: float
+    gap: float
+    gap_launch: float
 
 
 @dataclass(frozen=True)
@@ -279,6 +417,8 @@ class Session:
 
     Attributes:
         readings: The accurate ones; `estimates` takes the floors off them.
+        hand_over: Where the modes' readings are split into parts.
+        opinions: Of `methods`, as are the observers.
     """
 
     id: str
@@ -290,12 +430,17 @@ class Session:
     measurements: tuple[Measurement, ...]
     readings: tuple[Reading, ...]
     floors: tuple[Floor, ...]
+    hand_over: HandOver | None = None
+    opinions: tuple[SecondOpinion, ...] = ()
+    observers: tuple[Observer, ...] = ()
     schema: int = SCHEMA_VERSION
 
     @cached_property
     def estimates(self) -> tuple[Estimate, ...]:
         """Return what the readings come to once the floor is taken off."""
         floors = {floor.l2: floor for floor in self.floors}
+        # A backlog on other buffers leaves the cache cold for the small launches, too.
+        floors.setdefault(L2.BACKLOG, floors.get(L2.COLD, self.floors[0]))
         return tuple(reading.estimate(floors[reading.l2]) for reading in self.readings)
 
     def estimates_of(self, operator: str) -> dict[L2, Estimate]:

@@ -5,28 +5,32 @@ import re
 import shlex
 import statistics
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from itertools import product
+from itertools import compress, product
 
 import torch
 
 import cudabench
-from cudabench import estimate, timing
+from cudabench import estimate, handover, opinions, timing
 from cudabench.device import CudaDevice, Device, HostDevice, cuda_capability
 from cudabench.device.system import system_text
-from cudabench.errors import DeviceError
+from cudabench.errors import BadInputError, DeviceError
+from cudabench.estimate import Before
 from cudabench.kernels import (
     ADD2,
+    ADD_OUT,
     OPERATORS,
+    USUAL_OPERATORS,
     Buffers,
     Launch,
     Library,
     Operator,
     Toolchain,
     add2_library,
+    stamp_launch,
     toolchain,
 )
 from cudabench.records import (
@@ -38,15 +42,23 @@ from cudabench.records import (
     ClockRates,
     Environment,
     Floor,
+    HandOver,
     Loop,
     Measurement,
+    Method,
     Mode,
+    Observer,
+    Opinion,
     Reading,
     Sample,
+    SecondOpinion,
     Session,
 )
 from cudabench.stopping import StoppingRule
 from cudabench.units import parse_device, size
+
+# What the commands yield, in the order taken.
+Taken = Measurement | Reading | HandOver | SecondOpinion | Observer
 
 # a, b and c, what `a + b` allocates, and what comparing the two takes; a backlog's three.
 _BUFFERS_AT_ONCE = 6
@@ -86,31 +98,49 @@ def open_bench(spec: str, notify: Callable[[str], None]) -> Bench:
     return Bench(HostDevice(library.path), library, toolchain(with_cuda=False))
 
 
+def operators_named(names: Sequence[str], kind: str) -> tuple[Operator, ...]:
+    """Return the operators of these names, spaces left out; the usual three where none is named.
+
+    Raises:
+        BadInputError: There is none of that name, or it needs a CUDA device and `kind` is host.
+    """
+    known = {operator.name.replace(" ", ""): operator for operator in OPERATORS}
+    found = []
+    for name in dict.fromkeys(name.replace(" ", "") for name in names):
+        operator = known.get(name)
+        if operator is None:
+            raise BadInputError(f"unknown operator {name!r}", f"Use one of {', '.join(known)}")
+        if operator.cuda_only and kind != "cuda":
+            raise BadInputError(f"{operator.name} needs a CUDA device", "Use --device cuda")
+        found.append(operator)
+    return tuple(found) or USUAL_OPERATORS
+
+
 def run(
     bench: Bench,
+    operators: Sequence[Operator],
     n: int,
     clock: Clock,
     loop: Loop,
     caches: Sequence[L2],
     rule: StoppingRule,
-) -> Iterator[Measurement | Reading]:
-    """Yield add2, `a + b` and `torch.add(out=)` at `n` elements.
+) -> Iterator[Taken]:
+    """Yield each operator at `n` elements.
 
-    Each operator's result is compared with PyTorch's first. Then come its samples with both
-    synchronizes, and its accurate reading in each state of the cache.
+    Its result is compared with PyTorch's first. Then come its samples with both synchronizes, and
+    its accurate reading in each state of the cache.
 
     Raises:
         DeviceError: The buffers do not fit the device's memory, or its work failed.
     """
-    with _failures_named(bench.device):
+    with failures_named(bench.device):
         buffers = _buffers(bench.device, n, _BUFFERS_AT_ONCE)
-        for operator in OPERATORS:
-            launch = operator.bind(bench.library, buffers)
-            correct = is_correct(bench.device, launch, buffers)
-            samples = timing.measure(bench.device, launch, BOTH, clock, loop)
-            yield _measurement(operator, n, clock, BOTH, samples, correct)
+        for operator in operators:
+            subject = _Subject.of(bench, operator, buffers)
+            samples = timing.measure(bench.device, subject.launch, BOTH, clock, loop)
+            yield subject.measurement(clock, BOTH, samples)
             for l2 in caches:
-                yield _reading(bench.device, operator, n, launch, buffers, l2, rule)
+                yield subject.reading(l2, rule, _flush(bench.device, l2))
 
 
 def sync_modes(
@@ -120,8 +150,11 @@ def sync_modes(
     backlogs: Sequence[bool],
     loop: Loop,
     rule: StoppingRule,
-) -> Iterator[Measurement | Reading]:
+) -> Iterator[Taken]:
     """Yield add2 at `n` elements: its accurate reading, then the four modes on each clock.
+
+    What the modes' readings are made of comes with them: how long the way to the device and back
+    takes, and the operator's own time behind the backlog.
 
     Args:
         bench: Where.
@@ -134,34 +167,176 @@ def sync_modes(
     Raises:
         DeviceError: The buffers do not fit the device's memory, or its work failed.
     """
-    with _failures_named(bench.device):
+    device = bench.device
+    with failures_named(device):
         extra = _BACKLOG_BUFFERS if any(backlogs) else 0
-        buffers = _buffers(bench.device, n, _BUFFERS_AT_ONCE + extra)
-        launch = ADD2.bind(bench.library, buffers)
-        correct = is_correct(bench.device, launch, buffers)
-        yield _reading(bench.device, ADD2, n, launch, buffers, L2.WARM, rule)
+        buffers = _buffers(device, n, _BUFFERS_AT_ONCE + extra)
+        add2 = _Subject.of(bench, ADD2, buffers)
+        reading = add2.reading(L2.WARM, rule)
+        yield reading
+        stamps = torch.zeros(2, dtype=torch.int64, device=device.torch_device)
+        stamp = stamp_launch(bench.library, stamps, _about(reading))
+        yield handover.measure(device, stamp, stamps)
         for wanted in backlogs:
-            backlog, queue = _backlog(bench, n, launch) if wanted else (None, timing.no_backlog)
+            backlog, queue = _backlog(bench, n, add2.launch) if wanted else (None, None)
+            if queue:
+                yield add2.reading(L2.BACKLOG, rule, queue)
             for clock, mode in product(clocks, MODES):
-                samples = timing.measure(bench.device, launch, mode, clock, loop, queue)
-                yield _measurement(ADD2, n, clock, mode, samples, correct, backlog)
+                samples = timing.measure(
+                    device, add2.launch, mode, clock, loop, queue or timing.no_backlog
+                )
+                yield add2.measurement(clock, mode, samples, backlog)
 
 
-def floors(bench: Bench, taken: Sequence[Measurement | Reading], rule: StoppingRule) -> list[Floor]:
+def methods(
+    bench: Bench,
+    operators: Sequence[Operator],
+    n: int,
+    caches: Sequence[L2],
+    loop: Loop,
+    rule: StoppingRule,
+) -> Iterator[Taken]:
+    """Yield each operator by every method: the eight modes, the accurate reading, the opinions.
+
+    The profiler comes last: it may slow what is measured after it.
+
+    Raises:
+        DeviceError: The buffers do not fit the device's memory, or its work failed.
+    """
+    device = bench.device
+    with failures_named(device):
+        buffers = _buffers(device, n, _BUFFERS_AT_ONCE)
+        subjects = [_Subject.of(bench, operator, buffers) for operator in operators]
+        states = [(l2, _flush(device, l2)) for l2 in caches]
+        placed = {}
+        for subject in subjects:
+            for clock, mode in product((Clock.TIME, Clock.EVENT), MODES):
+                samples = timing.measure(device, subject.launch, mode, clock, loop)
+                yield subject.measurement(clock, mode, samples)
+            for l2, flush in states:
+                reading = subject.reading(l2, rule, flush)
+                placed[subject.operator.name] = reading.method
+                yield reading
+                for opinion in Opinion:
+                    if opinion is not Opinion.CUPTI:
+                        yield subject.opinion(opinion, reading.method, l2, rule, flush)
+        for subject, (l2, flush) in product(subjects, states):
+            method = placed[subject.operator.name]
+            if isinstance(device, CudaDevice) and method is Method.HELD:
+                outside, inside = opinions.observed(device, subject.launch, flush)
+                yield Observer(subject.operator.name, n, l2, outside, inside)
+            yield subject.opinion(Opinion.CUPTI, method, l2, rule, flush)
+
+
+def floors(bench: Bench, taken: Sequence[Taken], rule: StoppingRule) -> list[Floor]:
     """Return what the accurate readings among `taken` hold beyond the operators.
 
     The profiler runs for it, and may slow what is measured afterwards.
     """
-    states = dict.fromkeys(one.l2 for one in taken if isinstance(one, Reading))
-    with _failures_named(bench.device):
-        smallest = ADD2.bind(bench.library, Buffers.random(bench.device, 1))
+    read = {one.l2 for one in taken if isinstance(one, Reading)}
+    wanted = (L2.WARM in read, bool(read & {L2.COLD, L2.BACKLOG}))
+    return floors_in(bench, list(compress((L2.WARM, L2.COLD), wanted)), rule)
+
+
+def floors_in(bench: Bench, states: Sequence[L2], rule: StoppingRule) -> list[Floor]:
+    """Return the floor in each state of the cache."""
+    with failures_named(bench.device):
+        small = floor_launches(bench)
         return [
-            estimate.floor(bench.device, smallest, rule, _flush(bench.device, l2)) for l2 in states
+            estimate.floor(bench.device, small, rule, l2, _flush(bench.device, l2)) for l2 in states
         ]
+
+
+def floor_launches(bench: Bench) -> Mapping[tuple[str, int], Launch]:
+    """Return what queues add2 and PyTorch's add at a few small n, by operator and n.
+
+    They go up to one of add2's blocks for each multiprocessor. On the host nothing tells how much
+    of a reading is the addition: one element takes least.
+    """
+    multiprocessors = bench.device.properties.multiprocessors
+    sizes = (1, 2**10, 2**14, 2**10 * multiprocessors) if multiprocessors else (1,)
+    operators = (ADD2, ADD_OUT) if multiprocessors else (ADD2,)
+    return {
+        (operator.name, n): operator.bind(bench.library, Buffers.random(bench.device, n))
+        for operator, n in product(operators, sizes)
+    }
+
+
+def _about(reading: Reading) -> float:
+    """Return about how many seconds an operator takes, before its floor is known."""
+    taken_off = statistics.median(reading.beside) if reading.beside else 0.0
+    return max(statistics.median(reading.gross) - taken_off, 0.0)
 
 
 def _flush(device: Device, l2: L2) -> estimate.Flush | None:
     return estimate.Flush(device) if l2 is L2.COLD else None
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """An operator bound to its buffers, and whether its result is right."""
+
+    bench: Bench
+    operator: Operator
+    n: int
+    launch: Launch
+    correct: bool
+    small: Mapping[tuple[str, int], Launch]
+
+    @classmethod
+    def of(cls, bench: Bench, operator: Operator, buffers: Buffers) -> "_Subject":
+        launch = operator.bind(bench.library, buffers)
+        correct = is_correct(bench.device, launch, buffers)
+        small = floor_launches(bench)
+        return cls(bench, operator, buffers.a.numel(), launch, correct, small)
+
+    def measurement(
+        self, clock: Clock, mode: Mode, samples: Sequence[Sample], backlog: Backlog | None = None
+    ) -> Measurement:
+        return Measurement(
+            operator=self.operator.name,
+            n=self.n,
+            clock=clock,
+            mode=mode,
+            backlog=backlog,
+            samples=tuple(samples),
+            correct=self.correct,
+            clocks=self.bench.device.clocks(),
+        )
+
+    def reading(self, l2: L2, rule: StoppingRule, before: Before | None = None) -> Reading:
+        gross = estimate.read(
+            self.bench.device, self.launch, rule, tuple(self.small.values()), before
+        )
+        return Reading(
+            operator=self.operator.name,
+            n=self.n,
+            bytes_moved=self.operator.bytes_per_element * self.n,
+            l2=l2,
+            method=gross.method,
+            gross=gross.seconds,
+            beside=gross.beside,
+            stop=gross.stop,
+            clocks=self.bench.device.clocks(),
+        )
+
+    def opinion(
+        self, opinion: Opinion, method: Method, l2: L2, rule: StoppingRule, before: Before | None
+    ) -> SecondOpinion:
+        try:
+            seconds, beside = opinions.opinion_of(
+                opinion,
+                self.bench.device,
+                self.launch,
+                method,
+                rule.max_time,
+                tuple(self.small.values()),
+                before,
+            )
+        except opinions.CannotSayError as error:
+            why_not = str(error)
+            return SecondOpinion(opinion, self.operator.name, self.n, l2, (), why_not=why_not)
+        return SecondOpinion(opinion, self.operator.name, self.n, l2, seconds, beside)
 
 
 def is_correct(device: Device, launch: Launch, buffers: Buffers) -> bool:
@@ -189,8 +364,9 @@ class Recorder:
         self._started = _now()
         self._clocks_at_start = bench.device.clocks()
 
-    def session(self, taken: Sequence[Measurement | Reading], floors: Sequence[Floor]) -> Session:
+    def session(self, taken: Sequence[Taken], floors: Sequence[Floor]) -> Session:
         """Return the session, ended now."""
+        hand_overs = [one for one in taken if isinstance(one, HandOver)]
         return Session(
             id=self._id,
             command=self._command,
@@ -201,6 +377,9 @@ class Recorder:
             measurements=tuple(one for one in taken if isinstance(one, Measurement)),
             readings=tuple(one for one in taken if isinstance(one, Reading)),
             floors=tuple(floors),
+            hand_over=hand_overs[0] if hand_overs else None,
+            opinions=tuple(one for one in taken if isinstance(one, SecondOpinion)),
+            observers=tuple(one for one in taken if isinstance(one, Observer)),
         )
 
 
@@ -209,50 +388,13 @@ def _now() -> str:
 
 
 @contextmanager
-def _failures_named(device: Device) -> Iterator[None]:
+def failures_named(device: Device) -> Iterator[None]:
     """Turn what PyTorch raises for a failed allocation or kernel into an error with a name."""
     try:
         yield
     except RuntimeError as error:
         first_line = str(error).partition("\n")[0]
         raise DeviceError(f"work on {device.properties.label} failed: {first_line}") from error
-
-
-def _measurement(
-    operator: Operator,
-    n: int,
-    clock: Clock,
-    mode: Mode,
-    samples: Sequence[Sample],
-    correct: bool,
-    backlog: Backlog | None = None,
-) -> Measurement:
-    return Measurement(
-        operator=operator.name,
-        n=n,
-        clock=clock,
-        mode=mode,
-        backlog=backlog,
-        samples=tuple(samples),
-        correct=correct,
-    )
-
-
-def _reading(
-    device: Device,
-    operator: Operator,
-    n: int,
-    launch: Launch,
-    buffers: Buffers,
-    l2: L2,
-    rule: StoppingRule,
-) -> Reading:
-    flush = _flush(device, l2)
-    if estimate.runs_in_caller(device, launch, buffers.c):
-        gross, stop, method = estimate.read_in_caller(launch, rule, flush)
-    else:
-        gross, stop, method = estimate.read(device, launch, rule, flush)
-    return Reading(operator.name, n, operator.bytes_per_element * n, l2, method, gross, stop)
 
 
 def _buffers(device: Device, n: int, at_once: int) -> Buffers:

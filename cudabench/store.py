@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -9,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cudabench import stats
+from cudabench.budget import Part, budget
+from cudabench.consensus import panels
 from cudabench.errors import BadInputError
 from cudabench.records import Measurement, Session
 
@@ -24,9 +28,17 @@ class Destination:
     summary: Path
     estimates: Path
     session: Path
+    opinions: Path | None = None
 
     @classmethod
-    def of(cls, folder: Path, name: str, csv: Path | None, json_file: Path | None) -> "Destination":
+    def of(
+        cls,
+        folder: Path,
+        name: str,
+        csv: Path | None,
+        json_file: Path | None,
+        with_opinions: bool = False,
+    ) -> "Destination":
         """Return `folder`/`name`-samples.csv and so on, where not named otherwise.
 
         The other CSV files go beside the samples.
@@ -38,11 +50,13 @@ class Destination:
             summary=Path(f"{beside}-summary.csv"),
             estimates=Path(f"{beside}-estimates.csv"),
             session=json_file or folder / f"{name}.json",
+            opinions=Path(f"{beside}-opinions.csv") if with_opinions else None,
         )
 
     def paths(self) -> tuple[Path, ...]:
         """Return all of them."""
-        return self.samples, self.summary, self.estimates, self.session
+        files = (self.samples, self.summary, self.estimates, self.opinions, self.session)
+        return tuple(path for path in files if path)
 
     def require_writable(self) -> None:
         """Try each place, so that nothing is measured in vain; leave nothing behind.
@@ -74,6 +88,8 @@ def write(session: Session, destination: Destination) -> None:
         destination.estimates: estimates_frame(session).to_csv(index=False),
         destination.session: whole + "\n",
     }
+    if destination.opinions:
+        texts[destination.opinions] = opinions_frame(session).to_csv(index=False)
     for path, text in texts.items():
         try:
             _replace(path, text)
@@ -87,7 +103,15 @@ def samples_frame(session: Session) -> "pd.DataFrame":
 
     frame: pd.DataFrame = pd.DataFrame.from_records(
         [
-            {**_what(session, m), "iteration": i, "seconds": sample.seconds, "ready": sample.ready}
+            {
+                **_what(session, m),
+                "iteration": i,
+                "seconds": sample.seconds,
+                "launch_seconds": sample.launch_seconds,
+                "waited_seconds": sample.waited_seconds,
+                "start_seconds": sample.start_seconds,
+                "ready": sample.ready,
+            }
             for m in session.measurements
             for i, sample in enumerate(m.samples)
         ]
@@ -100,7 +124,7 @@ def summary_frame(session: Session) -> "pd.DataFrame":
     import pandas as pd
 
     frame: pd.DataFrame = pd.DataFrame.from_records(
-        [{**_what(session, m), **_figures(m)} for m in session.measurements]
+        [{**_what(session, m), **_figures(m), **_parts(session, m)} for m in session.measurements]
     )
     return frame
 
@@ -120,8 +144,11 @@ def estimates_frame(session: Session) -> "pd.DataFrame":
                 "method": estimate.reading.method.value,
                 "stop": estimate.reading.stop.value,
                 "samples": len(estimate.reading.gross),
+                "outliers": stats.outliers(estimate.reading.gross),
                 "gross_seconds": estimate.gross.value,
-                "floor_seconds": estimate.floor.value,
+                "gross_first_quartile_seconds": stats.quartiles(estimate.reading.gross)[0],
+                "gross_third_quartile_seconds": stats.quartiles(estimate.reading.gross)[1],
+                "floor_seconds": estimate.taken_off.value,
                 "net_seconds": estimate.net.value,
                 "net_low_seconds": estimate.net.low,
                 "net_high_seconds": estimate.net.high,
@@ -129,6 +156,31 @@ def estimates_frame(session: Session) -> "pd.DataFrame":
                 "bytes_per_second": estimate.bandwidth,
             }
             for estimate in session.estimates
+        ]
+    )
+    return frame
+
+
+def opinions_frame(session: Session) -> "pd.DataFrame":
+    """Return one row per second opinion, in seconds; without a figure where it cannot say."""
+    import pandas as pd
+
+    frame: pd.DataFrame = pd.DataFrame.from_records(
+        [
+            {
+                "session": session.id,
+                "device": session.environment.device.label,
+                "operator": panel.operator,
+                "n": panel.n,
+                "l2": panel.l2.value,
+                "method": opinion.opinion.value,
+                "seconds": panel.figure(opinion),
+                "consensus_seconds": panel.consensus,
+                "agrees": panel.agrees(panel.figure(opinion) or math.inf),
+                "why_not": opinion.why_not,
+            }
+            for panel in panels(session)
+            for opinion in panel.opinions
         ]
     )
     return frame
@@ -161,6 +213,15 @@ def _figures(measurement: Measurement) -> dict[str, Any]:
         "max_seconds": summary.maximum,
         "correct": measurement.correct,
     }
+
+
+def _parts(session: Session, measurement: Measurement) -> dict[str, Any]:
+    """Return the parts of the median, in seconds; none where they were not measured."""
+    found = budget(session, measurement)
+    if found is None:
+        return {}
+    parts = {f"part_{part.value.replace(' ', '_')}_seconds": found.seconds(part) for part in Part}
+    return {**parts, "part_unexplained_seconds": found.unexplained}
 
 
 def _unwritable(path: Path, error: Exception) -> BadInputError:

@@ -81,7 +81,7 @@ def measure(
         loop: How many iterations.
         queue_backlog: Queues unsynchronized work before each iteration.
     """
-    with device.current(), _without_collector():
+    with device.current(), without_collector():
         if clock.on_host:
             samples = _on_host_clock(device, launch, mode, clock, loop, queue_backlog)
         else:
@@ -99,20 +99,31 @@ def _on_host_clock(
     queue_backlog: Callable[[], None],
 ) -> tuple[Sample, ...]:
     now, unit = _HOST_CLOCKS[clock]
-    samples = []
+    taken = []
     for _ in range(loop.warmup):
         launch()
     for _ in range(loop.iterations):
         queue_backlog()
+        queued = now()
         if mode.first_sync:
             device.synchronize()
         start = now()
         launch()
+        launched = end = now()
         if mode.second_sync:
             device.synchronize()
-        end = now()
-        samples.append(Sample((end - start) * unit))
-    return tuple(samples)
+            end = now()
+        taken.append((queued, start, launched, end))
+    began = taken[0][1]
+    return tuple(
+        Sample(
+            seconds=(end - start) * unit,
+            launch_seconds=(launched - start) * unit,
+            waited_seconds=(start - queued) * unit if mode.first_sync else 0.0,
+            start_seconds=(start - began) * unit,
+        )
+        for queued, start, launched, end in taken
+    )
 
 
 def _on_events(
@@ -123,24 +134,38 @@ def _on_events(
     queue_backlog: Callable[[], None],
 ) -> tuple[Sample, ...]:
     pairs = [(device.event(), device.event()) for _ in range(loop.iterations)]
-    ready = []
+    ready, taken = [], []
     device.synchronize()
     for _ in range(loop.warmup):
         launch()
     for start, end in pairs:
         queue_backlog()
+        queued = time.perf_counter_ns()
         if mode.first_sync:
             device.synchronize()
+        waited = time.perf_counter_ns()
         start.record()
+        begun = time.perf_counter_ns()
         launch()
+        launched = time.perf_counter_ns()
         end.record()
         if mode.second_sync:
             device.synchronize()
         ready.append(_readable(start, end))
+        taken.append((queued, waited, begun, launched))
     device.synchronize()
+    began = taken[0][2]
     return tuple(
-        Sample(end.seconds_since(start), was_ready)
-        for (start, end), was_ready in zip(pairs, ready, strict=True)
+        Sample(
+            seconds=end.seconds_since(start),
+            launch_seconds=(launched - begun) * 1e-9,
+            waited_seconds=(waited - queued) * 1e-9 if mode.first_sync else 0.0,
+            start_seconds=(begun - began) * 1e-9,
+            ready=was_ready,
+        )
+        for (start, end), (queued, waited, begun, launched), was_ready in zip(
+            pairs, taken, ready, strict=True
+        )
     )
 
 
@@ -154,7 +179,7 @@ def _readable(start: Event, end: Event) -> bool:
 
 
 @contextmanager
-def _without_collector() -> Iterator[None]:
+def without_collector() -> Iterator[None]:
     """Keep Python's garbage collector out of the timed regions, as timeit does."""
     enabled = gc.isenabled()
     gc.disable()

@@ -4,22 +4,27 @@ from cudabench.records import (
     L2,
     Backlog,
     Clock,
+    ClockRates,
     DeviceProperties,
     Environment,
     Floor,
+    HandOver,
     Loop,
     Measurement,
     Method,
     Mode,
+    Observer,
     Reading,
     Sample,
+    SecondOpinion,
     Session,
+    SmallLaunch,
     Stop,
 )
 
 BACKLOG = Backlog(launches=10, n=4096, seconds=700e-6)
 # 2 us: what its kernel takes is 1 us of the 3 that are read.
-FLOOR = Floor(L2.WARM, (3e-6,) * 10, kernel_seconds=1e-6, pair_seconds=2e-6)
+FLOOR = Floor(L2.WARM, (SmallLaunch("add2", 1, (3e-6,) * 10, kernel_seconds=1e-6),))
 
 
 def measurement(
@@ -30,11 +35,18 @@ def measurement(
     operator: str = "add2",
     not_ready: int = 0,
     correct: bool = True,
+    launch: float = 8.0,
+    period: float = 200.0,
+    waited: float = 0.0,
+    clocks: ClockRates | None = None,
 ) -> Measurement:
-    """Ten samples of one value, or those given."""
+    """Ten samples of one value, or those given; launch call, first wait and period are in us."""
     values = microseconds if isinstance(microseconds, list) else [microseconds] * 10
-    samples = tuple(Sample(us * 1e-6, i >= not_ready) for i, us in enumerate(values))
-    return Measurement(operator, 1024, clock, mode, backlog, samples, correct)
+    samples = tuple(
+        Sample(us * 1e-6, launch * 1e-6, waited * 1e-6, i * period * 1e-6, i >= not_ready)
+        for i, us in enumerate(values)
+    )
+    return Measurement(operator, 1024, clock, mode, backlog, samples, correct, clocks)
 
 
 def reading(
@@ -46,12 +58,14 @@ def reading(
 ) -> Reading:
     """Return a reading that comes to `net` microseconds once the floor is taken off."""
     gross = (net * 1e-6 + (2e-6 if method is Method.HELD else 0.0),) * 10
-    return Reading(operator, 1024, 12_288, l2, method, gross, stop)
+    beside = (3e-6,) * 10 if method is Method.HELD else ()
+    return Reading(operator, 1024, 12_288, l2, method, gross, beside, stop)
 
 
-def session(
-    *taken: Measurement | Reading, label: str = "cuda:0 (Tested)", warmup: int = 10
-) -> Session:
+Taken = Measurement | Reading | HandOver | SecondOpinion | Observer
+
+
+def session(*taken: Taken, label: str = "cuda:0 (Tested)", warmup: int = 10) -> Session:
     environment = Environment(
         cudabench="0",
         command="cudabench run",
@@ -82,4 +96,7 @@ def session(
         measurements=tuple(one for one in taken if isinstance(one, Measurement)),
         readings=tuple(one for one in taken if isinstance(one, Reading)),
         floors=(FLOOR,),
+        hand_over=next((one for one in taken if isinstance(one, HandOver)), None),
+        opinions=tuple(one for one in taken if isinstance(one, SecondOpinion)),
+        observers=tuple(one for one in taken if isinstance(one, Observer)),
     )

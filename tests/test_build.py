@@ -276,7 +276,9 @@ def test_the_devices_architecture_stands_before_the_variables(
 ) -> None:
     monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "5.0")
     capability = torch.cuda.get_device_capability(0)
-    library = _build.load(Recipe("add2", sources, ("add2.cpp", "add2.cu"), capability), print)
+    library = _build.load(
+        Recipe("add2", sources, ("add2.cpp", "add2.cu", "hold.cu"), capability), print
+    )
     log = (library.path.parents[1] / "build.log").read_text()
     number = "{}{}".format(*capability)
     assert f"-gencode=arch=compute_{number},code=sm_{number}" in log

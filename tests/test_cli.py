@@ -36,7 +36,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 def test_version_and_help(cli: Cli) -> None:
     assert cli("--version").stdout == f"cudabench {__version__}\n"
-    for arguments in ((), ("run",), ("sync-modes",)):
+    for arguments in ((), ("run",), ("sync-modes",), ("methods",)):
         shown = cli(*arguments, "--help")
         assert shown.returncode == 0
         assert "Usage" in shown.stdout
@@ -88,7 +88,9 @@ def test_sync_modes_shows_and_saves_eight_rows_twice(cli: Cli, tmp_path: Path, d
     assert median["time", no, yes, yes] > 5 * median["time", yes, yes, yes]
     unread = [r for r in summary if r["clock"] == "event" and r["second_sync"] == no]
     assert all(int(r["not_ready"]) >= 9 for r in unread)
-    (own,) = rows(written(tmp_path / "results")["-estimates.csv"])
+    own, behind = rows(written(tmp_path / "results")["-estimates.csv"])
+    assert (own["l2"], behind["l2"]) == ("warm", "backlog")
+    assert all(float(r["part_operator_seconds"]) > 0 for r in summary if r["second_sync"] == yes)
     assert median["time", yes, no, no] < float(own["net_seconds"]) / 2
     assert median["time", yes, yes, no] > float(own["net_seconds"]) * 0.8
     assert ran.stdout.count("The launch call") == 4
@@ -113,12 +115,10 @@ def test_one_situation_and_several_clocks(cli: Cli) -> None:
         *("--clock", "perf_counter", "--clock", "time", "--clock", "time"),
     )
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.count("no backlog") == ran.stdout.count("backlog") == 1
-    assert [line.split()[0] for line in ran.stdout.splitlines() if " both " in line] == [
-        "clock",
-        "perf_counter",
-        "time.time",
-    ]
+    assert ran.stdout.count(", no backlog") == 1
+    assert "behind a backlog" not in ran.stdout
+    both = [line.split()[0] for line in ran.stdout.splitlines() if re.search(r"^\S+ +both ", line)]
+    assert both == ["perf_counter", "time.time"] * 3  # the modes, the bars, the figures
 
 
 def test_quiet_leaves_the_tables(cli: Cli) -> None:
@@ -240,7 +240,7 @@ def test_piped_output_is_plain_and_uncut(cli: Cli) -> None:
     assert "\x1b" not in ran.stdout + ran.stderr
     assert "…" not in ran.stdout
     rows = [line for line in ran.stdout.splitlines() if line.startswith(("time.time", "events"))]
-    assert len(rows) == 4
+    assert len(rows) == 4 + 2 * 2 * 8  # beside the modes, two tables of the parts, twice
     assert max(map(len, rows)) > 120
 
 
@@ -342,3 +342,33 @@ def test_an_interruption_writes_nothing(cli: Cli, tmp_path: Path) -> None:
     assert process.returncode == 130
     assert errors == "error: interrupted; nothing was written\n"
     assert [path.name for path in tmp_path.iterdir()] == ["first"]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_methods_shows_and_saves_every_method(cli: Cli, tmp_path: Path, device: str) -> None:
+    ran = cli("methods", "--n", "2^16", "--device", device, "--operator", "torch.add(out=)")
+    assert ran.returncode == 0, ran.stderr
+    for name in ("cudabench's own", "batch", "CUDA graph", "CUPTI", "time.time, both"):
+        assert re.search(rf"^{re.escape(name)} ", ran.stdout, re.MULTILINE)
+    assert "Consensus" in ran.stdout
+    files = written(tmp_path / "results")
+    assert len(rows(files["-opinions.csv"])) == 5
+    assert len(rows(files["-summary.csv"])) == 8
+
+
+def test_an_unknown_operator_is_refused(cli: Cli, tmp_path: Path) -> None:
+    ran = cli("run", "--device", "host", "--operator", "mul")
+    assert ran.returncode == 2
+    assert "unknown operator 'mul'" in ran.stderr
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("command", ["run", "methods"])
+def test_the_articles_launcher_is_named(cli: Cli, command: str) -> None:
+    ran = cli(command, "--n", "2^20", "--operator", "add2-default-stream")
+    assert ran.returncode == 0, ran.stderr
+    assert "WRONG STREAM" in ran.stdout
+    if command == "methods":
+        for name in ("CUDA graph", "do_bench_cudagraph"):
+            assert re.search(rf"^{name} +none ", ran.stdout, re.MULTILINE)

@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 
-from cudabench import estimate, stats
-from cudabench.device import Device
+from cudabench import estimate, placement, runner, stats
+from cudabench.device import CudaDevice, Device, Launch
 from cudabench.kernels import ADD_OUT, Buffers
-from cudabench.records import L2, Floor, Method, Reading, Stop
+from cudabench.records import L2, Floor, Method, Reading, SmallLaunch, Stop
 from cudabench.runner import Bench
 from cudabench.stopping import StoppingRule
 from tests.conftest import bound_add2
@@ -17,14 +17,18 @@ RULE = StoppingRule(precision=0.05, max_time=1.0)
 
 def net(bench: Bench, n: int, floor: Floor) -> float:
     launch, _ = bound_add2(bench, n)
-    gross, stop, method = estimate.read(bench.device, launch, RULE)
-    return Reading("add2", n, 12 * n, L2.WARM, method, gross, stop).estimate(floor).net.value
+    return read(bench, "add2", n, launch, RULE).estimate(floor).net.value
+
+
+def read(bench: Bench, name: str, n: int, launch: Launch, rule: StoppingRule) -> Reading:
+    small = tuple(runner.floor_launches(bench).values())
+    gross, beside, stop, method = estimate.read(bench.device, launch, rule, small)
+    return Reading(name, n, 12 * n, L2.WARM, method, gross, beside, stop)
 
 
 @pytest.fixture
 def floor(bench: Bench) -> Floor:
-    smallest, _ = bound_add2(bench, 1)
-    return estimate.floor(bench.device, smallest, RULE)
+    return estimate.floor(bench.device, runner.floor_launches(bench), RULE, L2.WARM)
 
 
 def test_the_operators_time_grows_with_n(bench: Bench, floor: Floor) -> None:
@@ -40,30 +44,18 @@ def test_the_launch_gap_is_not_in_it(bench: Bench) -> None:
         sum(range(100_000))  # a millisecond and more
         launch()
 
-    quick, _, _ = estimate.read(bench.device, launch, RULE)
-    slow, _, method = estimate.read(bench.device, dawdling, RULE)
-    assert method is Method.HELD
-    assert stats.summarise(slow).minimum < stats.summarise(quick).median + 0.2e-3
-
-
-def test_an_operator_that_waits_for_its_stream_is_timed_another_way(bench: Bench) -> None:
-    launch, _ = bound_add2(bench, 2**16)
-
-    def waiting() -> None:
-        launch()
-        bench.device.synchronize()
-
-    gross, _, method = estimate.read(bench.device, waiting, RULE)
-    assert method is Method.EVENTS
-    assert min(gross) > 0
+    quick = estimate.read(bench.device, launch, RULE)
+    slow = estimate.read(bench.device, dawdling, RULE)
+    assert slow.method is Method.HELD
+    assert min(slow.seconds) < stats.summarise(quick.seconds).median + 0.2e-3
 
 
 def test_cold_is_slower_and_the_flush_is_not_charged(bench: Bench) -> None:
     n = (bench.device.properties.l2_bytes or 2**24) // 4 // 12
     launch, _ = bound_add2(bench, n)
     flush = estimate.Flush(bench.device)
-    warm, _, _ = estimate.read(bench.device, launch, RULE)
-    cold, _, _ = estimate.read(bench.device, launch, RULE, flush)
+    warm = estimate.read(bench.device, launch, RULE).seconds
+    cold = estimate.read(bench.device, launch, RULE, before=flush).seconds
     flushed = seconds(bench.device, flush)
     assert stats.summarise(warm).median < stats.summarise(cold).median
     assert stats.summarise(cold).median < stats.summarise(warm).median + flushed
@@ -71,26 +63,36 @@ def test_cold_is_slower_and_the_flush_is_not_charged(bench: Bench) -> None:
 
 def seconds(device: Device, flush: estimate.Flush) -> float:
     """How long the flush itself takes, by the host's clock."""
-
-    def launch() -> None:
-        flush()
-        device.synchronize()
-
-    gross, _, _ = estimate.read_in_caller(launch, RULE)
-    return stats.summarise(gross).median
-
-
-def test_only_on_the_host_do_pytorchs_operators_run_in_the_caller(bench: Bench) -> None:
-    buffers = Buffers.random(bench.device, 1000)
-    launch = ADD_OUT.bind(bench.library, buffers)
-    on_host = bench.device.properties.kind == "host"
-    assert estimate.runs_in_caller(bench.device, launch, buffers.c) == on_host
-    launch, buffers = bound_add2(bench, 1000)
-    assert not estimate.runs_in_caller(bench.device, launch, buffers.c)
+    return min(placement._synchronized(device, flush) for _ in range(5))
 
 
 def test_the_floor_is_positive_and_below_what_it_was_read_from(floor: Floor) -> None:
-    assert 0 < floor.interval.value <= stats.summarise(floor.gross).median
+    for launch in floor.launches:
+        assert 0 < launch.rest <= stats.summarise(launch.gross).median
+
+
+def test_the_floor_is_as_uncertain_as_its_launches_are_apart() -> None:
+    small = [
+        SmallLaunch("add2", n, (us * 1e-6,) * 10, kernel_seconds=1e-6)
+        for n, us in ((1, 3.0), (1024, 3.2))
+    ]
+    floor = Floor(L2.WARM, tuple(small))
+    assert floor.uncertainty == pytest.approx(0.1e-6)
+    assert floor.spread == pytest.approx(0.2e-6)
+    assert floor.pair_seconds == pytest.approx(2.1e-6)
+    beside = (3.1e-6,) * 10
+    own = Reading("x", 1, 12, L2.WARM, Method.HELD, (5e-6,) * 10, beside, Stop.TIME).estimate(floor)
+    assert own.taken_off.value == pytest.approx(2.1e-6)
+    assert (own.net.low, own.net.value, own.net.high) == pytest.approx((2.8e-6, 2.9e-6, 3.0e-6))
+
+
+def test_what_drifts_under_the_operator_and_the_floor_alike_falls_out() -> None:
+    drift = [us * 1e-7 for us in range(10)]
+    gross, beside = (tuple(base + d for d in drift) for base in (5e-6, 3e-6))
+    floor = Floor(L2.WARM, (SmallLaunch("add2", 1, beside, kernel_seconds=1e-6),))
+    own = Reading("x", 1, 12, L2.WARM, Method.HELD, gross, beside, Stop.TIME).estimate(floor)
+    assert own.net.value == pytest.approx(3e-6)
+    assert own.net.half_width == pytest.approx(0.0, abs=1e-12)
 
 
 def test_the_smallest_launch_cannot_be_resolved_on_the_host(
@@ -98,9 +100,8 @@ def test_the_smallest_launch_cannot_be_resolved_on_the_host(
 ) -> None:
     smallest, _ = bound_add2(host_bench, 1)
     scattered = tuple(us * 1e-6 for us in range(1, 7))
-    floor = Floor(L2.WARM, scattered, kernel_seconds=0.0, pair_seconds=0.0)
-    gross, stop, method = estimate.read(host_bench.device, smallest, RULE)
-    found = Reading("add2", 1, 12, L2.WARM, method, gross, stop).estimate(floor)
+    floor = Floor(L2.WARM, (SmallLaunch("add2", 1, scattered, kernel_seconds=0.0),))
+    found = read(host_bench, "add2", 1, smallest, RULE).estimate(floor)
     assert not found.resolved
     assert found.bandwidth is None
     assert found.bound >= floor.spread
@@ -108,20 +109,42 @@ def test_the_smallest_launch_cannot_be_resolved_on_the_host(
 
 def test_the_budget_ends_what_does_not_settle(host_bench: Bench) -> None:
     values = itertools.cycle([1.0, 2.0])
-    samples, stop = estimate._sampled(lambda: next(values), StoppingRule(0.01, 0.05))
+    samples, stop = estimate._sampled(lambda: (next(values), 0.0), StoppingRule(0.01, 0.05))
     assert stop is Stop.TIME
     assert len(samples) >= 10
 
 
-@pytest.mark.gpu
-def test_the_estimate_agrees_with_cupti() -> None:
-    from cudabench import runner
+@pytest.fixture
+def cuda() -> CudaDevice:
+    device = runner.open_bench("cuda", print).device
+    assert isinstance(device, CudaDevice)
+    return device
 
+
+@pytest.mark.gpu
+def test_the_estimate_agrees_with_cupti(cuda: CudaDevice) -> None:
     bench = runner.open_bench("cuda", print)
     rule = StoppingRule()
     launch = ADD_OUT.bind(bench.library, Buffers.random(bench.device, 2**24))
-    gross, stop, method = estimate.read(bench.device, launch, rule)
-    reading = Reading("torch.add(out=)", 2**24, 12 * 2**24, L2.WARM, method, gross, stop)
+    reading = read(bench, "torch.add(out=)", 2**24, launch, rule)
     (floor,) = runner.floors(bench, [reading], rule)
-    cupti = estimate.profiled_seconds(bench.device, launch)
+    (times,) = estimate.kernel_seconds(cuda, (launch,))
+    cupti = stats.summarise(times).median
     assert reading.estimate(floor).net.value == pytest.approx(cupti, rel=0.03)
+
+
+@pytest.mark.gpu
+def test_cupti_counts_all_kernels_of_a_run_and_none_of_what_comes_before(
+    cuda: CudaDevice,
+) -> None:
+    launch, _ = bound_add2(runner.open_bench("cuda", print), 2**20)
+
+    def twice() -> None:
+        launch()
+        launch()
+
+    flush = estimate.Flush(cuda)
+    once, two = estimate.kernel_seconds(cuda, (launch, twice))
+    (cold,) = estimate.kernel_seconds(cuda, (launch,), flush)
+    assert stats.summarise(two).median == pytest.approx(2 * stats.summarise(once).median, rel=0.1)
+    assert stats.summarise(once).median < stats.summarise(cold).median < 20e-6

@@ -6,8 +6,8 @@ import torch
 from cudabench import runner
 from cudabench.device import HOST_LABEL
 from cudabench.errors import BadInputError, DeviceError
-from cudabench.kernels import Buffers
-from cudabench.records import BOTH, L2, MODES, Clock, Loop, Measurement, Method, Reading
+from cudabench.kernels import USUAL_OPERATORS, Buffers
+from cudabench.records import BOTH, L2, MODES, Clock, HandOver, Loop, Measurement, Method, Reading
 from cudabench.runner import Bench
 from cudabench.stopping import StoppingRule
 from tests.conftest import bound_add2
@@ -15,8 +15,11 @@ from tests.conftest import bound_add2
 RULE = StoppingRule(precision=0.5, max_time=0.2)
 
 
-def run(bench: Bench, n: int) -> list[Measurement | Reading]:
-    return list(runner.run(bench, n, Clock.TIME, Loop(3, 1), tuple(L2), RULE))
+CACHES = (L2.WARM, L2.COLD)
+
+
+def run(bench: Bench, n: int) -> list[runner.Taken]:
+    return list(runner.run(bench, USUAL_OPERATORS, n, Clock.TIME, Loop(3, 1), CACHES, RULE))
 
 
 def test_run_yields_add2_and_pytorchs_two(bench: Bench) -> None:
@@ -26,7 +29,7 @@ def test_run_yields_add2_and_pytorchs_two(bench: Bench) -> None:
     operators = ["add2", "a + b", "torch.add(out=)"]
     assert [m.operator for m in measurements] == operators
     assert all(m.correct and m.mode == BOTH and len(m.samples) == 3 for m in measurements)
-    assert [(r.operator, r.l2) for r in readings] == [(o, l2) for o in operators for l2 in L2]
+    assert [(r.operator, r.l2) for r in readings] == [(o, l2) for o in operators for l2 in CACHES]
     assert {r.bytes_moved for r in readings} == {12_000}
 
 
@@ -41,8 +44,9 @@ def test_what_runs_in_the_caller_is_not_timed_on_the_stream(host_bench: Bench) -
 
 def test_sync_modes_yields_every_combination_once(bench: Bench) -> None:
     clocks = (Clock.TIME, Clock.PERF_COUNTER, Clock.EVENT)
-    reading, *found = runner.sync_modes(bench, 1000, clocks, (False, True), Loop(2, 1), RULE)
-    assert isinstance(reading, Reading)
+    found = list(runner.sync_modes(bench, 1000, clocks, (False, True), Loop(2, 1), RULE))
+    assert [r.l2 for r in found if isinstance(r, Reading)] == [L2.WARM, L2.BACKLOG]
+    assert sum(isinstance(one, HandOver) for one in found) == 1
     keys = [(m.backlog is not None, m.clock, m.mode) for m in found if isinstance(m, Measurement)]
     assert keys == [(b, c, m) for b in (False, True) for c in clocks for m in MODES]
 
@@ -93,7 +97,7 @@ def test_the_session_says_where_it_was_measured(bench: Bench) -> None:
     recorder = runner.Recorder(bench, "run-1", "run", Loop(3, 1))
     taken = run(bench, 1000)
     session = recorder.session(taken, runner.floors(bench, taken, RULE))
-    assert [floor.l2 for floor in session.floors] == list(L2)
+    assert [floor.l2 for floor in session.floors] == list(CACHES)
     assert len(session.estimates) == 6
     environment = session.environment
     assert environment.torch == torch.__version__
@@ -103,3 +107,13 @@ def test_the_session_says_where_it_was_measured(bench: Bench) -> None:
     assert session.started <= session.ended
     if bench.device.properties.kind == "host":
         assert environment.device.label == HOST_LABEL
+
+
+def test_operators_are_found_by_name() -> None:
+    found = runner.operators_named(["a+b", "torch.add(out=)", "a + b"], "host")
+    assert [operator.name for operator in found] == ["a + b", "torch.add(out=)"]
+    assert runner.operators_named([], "host") == USUAL_OPERATORS
+    with pytest.raises(BadInputError, match=r"unknown operator 'mul'. Use one of add2, a\+b"):
+        runner.operators_named(["mul"], "host")
+    with pytest.raises(BadInputError, match="add2-default-stream needs a CUDA device"):
+        runner.operators_named(["add2-default-stream"], "host")

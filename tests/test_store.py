@@ -7,13 +7,13 @@ import pytest
 
 from cudabench import store
 from cudabench.errors import BadInputError
-from cudabench.records import BOTH, NEITHER, Clock
+from cudabench.records import BOTH, L2, NEITHER, Clock, HandOver, Opinion, SecondOpinion
 from cudabench.store import Destination
 from tests.samples import BACKLOG, measurement, reading, session
 
 COLUMNS = [
     *("session", "device", "operator", "n", "clock", "first_sync", "second_sync", "backlog"),
-    *("iteration", "seconds", "ready"),
+    *("iteration", "seconds", "launch_seconds", "waited_seconds", "start_seconds", "ready"),
 ]
 
 
@@ -73,7 +73,7 @@ def test_estimates_are_one_row_a_reading(destination: Destination) -> None:
 def test_the_session_is_whole_in_json(destination: Destination) -> None:
     store.write(session(measurement(BOTH, 1), label="host größer"), destination)
     found = json.loads(destination.session.read_text(encoding="utf-8"))
-    assert found["schema"] == 2
+    assert found["schema"] == 4
     assert found["loop"] == {"iterations": 10, "warmup": 10}
     assert found["environment"]["device"]["label"] == "host größer"
     assert found["environment"]["torch"] == "t"
@@ -145,3 +145,28 @@ def test_one_file_cannot_hold_both(tmp_path: Path) -> None:
     same = tmp_path / "x"
     with pytest.raises(BadInputError, match="same name"):
         Destination.of(tmp_path, "x", same, same).require_writable()
+
+
+def test_the_parts_are_in_the_summary_where_they_were_measured(destination: Destination) -> None:
+    way = HandOver(start=3e-6, work=4e-6, end=4e-6, pair=6e-6, gap=9e-6, gap_launch=7e-6)
+    store.write(session(measurement(BOTH, 20), reading(4.0), way), destination)
+    (row,) = rows(destination.summary)
+    assert float(row["part_launch_call_seconds"]) == pytest.approx(8e-6)
+    assert float(row["part_operator_seconds"]) == pytest.approx(4e-6)
+    parts = ("launch_call", "backlog", "launch_to_start", "launch_gap", "operator", "event_pair")
+    total = sum(
+        float(row[f"part_{part}_seconds"]) for part in (*parts, "end_to_return", "unexplained")
+    )
+    assert total == pytest.approx(20e-6)
+
+
+def test_opinions_are_one_row_each(tmp_path: Path) -> None:
+    destination = Destination.of(tmp_path, "m", None, None, with_opinions=True)
+    said = SecondOpinion(Opinion.BATCH, "add2", 1024, L2.WARM, (5e-6,), (2e-6,))
+    silent = SecondOpinion(Opinion.GRAPH, "add2", 1024, L2.WARM, (), why_not="CUDA only")
+    store.write(session(measurement(BOTH, 20), reading(4.0), said, silent), destination)
+    assert destination.opinions
+    batch, graph = rows(destination.opinions)
+    assert (batch["method"], batch["agrees"]) == ("batch", "True")
+    assert float(batch["seconds"]) == pytest.approx(4e-6)
+    assert (graph["seconds"], graph["agrees"], graph["why_not"]) == ("", "False", "CUDA only")

@@ -49,11 +49,14 @@ def test_an_iteration_has_the_articles_order(
         log.device, log.launch, mode, Clock.TIME, Loop(iterations=2, warmup=3), log.backlog
     )
     first = ["synchronize"] if mode.first_sync else []
-    second = ["synchronize"] if mode.second_sync else []
-    iteration = ["backlog", *first, "clock", "launch", *second, "clock"]
+    second = ["synchronize", "clock"] if mode.second_sync else []
+    iteration = ["backlog", "clock", *first, "clock", "launch", "clock", *second]
     # Warm-up calls are bare; the last synchronize drains the queue for the next mode.
     assert log.calls == ["launch"] * 3 + iteration * 2 + ["synchronize"]
     assert [s.seconds for s in samples] == [len(second) + 2.0] * 2
+    assert [s.launch_seconds for s in samples] == [2.0] * 2
+    assert [s.waited_seconds for s in samples] == [2.0 if mode.first_sync else 0.0] * 2
+    assert [s.start_seconds for s in samples] == [0.0, len(iteration)]
 
 
 def test_the_collector_rests_and_resumes(host_bench: Bench) -> None:

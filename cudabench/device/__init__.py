@@ -31,6 +31,8 @@ class Device(Protocol):
 
     properties: DeviceProperties
     torch_device: torch.device
+    # Whether event pairs read alike kernels a good part of a microsecond apart.
+    coarse_events: bool
 
     def synchronize(self) -> None:
         """Return once everything queued on the device has run.
@@ -48,15 +50,11 @@ class Device(Protocol):
         It begins behind what is queued already; what is queued inside runs once it ends.
         """
 
-    def pauses(self, count: int) -> tuple[int, ...]:
-        """Return `count` lengths for `pause`, their mean the same for every even `count`.
+    def queued(self) -> int | None:
+        """Return how many tasks were ever queued on the stream; None where it does not count."""
 
-        They cover what the device's event pairs are coarse in. 0 is no pause, and one 0 stands
-        for them all where the pairs are fine.
-        """
-
-    def pause(self, length: int) -> None:
-        """Queue a pause on the current stream, of a length that `pauses` gave."""
+    def stamp_offset(self) -> int:
+        """Return by how many ns the stamps of kernels/stamp.h are ahead of perf_counter_ns."""
 
     def free_bytes(self) -> int:
         """Return how much memory can be allocated now."""
@@ -65,4 +63,4 @@ class Device(Protocol):
         """Return the device's clocks now, or None where they cannot be read."""
 
     def current(self) -> AbstractContextManager[None]:
-        """Return a context in which launches and events go to this device."""
+        """Return a context in which launches and events go to this device, on a stream of ours."""

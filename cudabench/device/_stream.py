@@ -1,6 +1,8 @@
 """What a stream of either kind has: events, the hold, the compiled functions behind them."""
 
 import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import torch
@@ -40,16 +42,17 @@ class Hold:
         self._released = ctypes.c_int32.from_address(address)
         self._expired = ctypes.c_int32.from_address(address + 4)
 
-    def begin(self, limit: float, stream: int) -> None:
-        """Queue the hold; it ends by itself after `limit` seconds."""
+    @contextmanager
+    def on(self, stream: int, limit: float) -> Iterator["Hold"]:
+        """Hold a stream for the length of the context, or until `limit` seconds are over."""
         self._released.value = self._expired.value = 0
         error = self._library.cudabench_hold(self._flags.data_ptr(), int(limit * 1e9), stream)
         if error:
             raise DeviceError(f"the stream could not be held: CUDA error {error}")
-
-    def release(self) -> None:
-        """Let the stream go on."""
-        self._released.value = 1
+        try:
+            yield self
+        finally:
+            self._released.value = 1
 
     def expired(self) -> bool:
         """Return whether the limit ended the last hold; ask once the stream is past it."""
@@ -67,8 +70,13 @@ Signatures = dict[str, tuple[Any, list[Any]]]
 _HANDLE = ctypes.c_void_p
 # The functions at the end of kernels/hold.cu and of kernels/host_stream.cpp.
 HOLD: Signatures = {"cudabench_hold": (ctypes.c_int, [_HANDLE, ctypes.c_int64, _HANDLE])}
-PAUSE: Signatures = {"cudabench_pause": (ctypes.c_int, [ctypes.c_int64, _HANDLE])}
+CUDA: Signatures = {
+    "cudabench_mark": (ctypes.c_int, [_HANDLE]),
+    "cudabench_clock_offset": (ctypes.c_int, [_HANDLE, _HANDLE, _HANDLE, _HANDLE]),
+    "cudabench_graph_nodes": (ctypes.c_int64, [_HANDLE]),
+}
 HOST_STREAM: Signatures = {
+    "cudabench_queued": (ctypes.c_int64, []),
     "cudabench_synchronize": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_size_t]),
     "cudabench_event_create": (_HANDLE, []),
     "cudabench_event_destroy": (None, [_HANDLE]),

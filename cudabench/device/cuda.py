@@ -3,18 +3,16 @@
 import ctypes
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from cudabench.device._stream import HOLD, PAUSE, Hold, bound, require_complete
+from cudabench.device._stream import CUDA, HOLD, Hold, bound, require_complete
 from cudabench.device.nvml import NvmlDevice
 from cudabench.errors import DeviceError
 from cudabench.records import ClockRates, DeviceProperties
-
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 2000, 6000
 
 
 class CudaEvent:
@@ -50,11 +48,14 @@ class CudaDevice:
         library: The compiled `kernels/hold.cu`.
     """
 
+    coarse_events = True
+
     def __init__(self, index: int, library: Path) -> None:
         self.torch_device = torch.device("cuda", index)
         self._index = index
-        self._library = bound(ctypes.CDLL(str(library)), {**HOLD, **PAUSE})
+        self._library = bound(ctypes.CDLL(str(library)), {**HOLD, **CUDA})
         self._hold = Hold(self._library, pinned=True)
+        self._stream = torch.cuda.Stream(index)  # type: ignore[no-untyped-call] # non-blocking: it does not wait for the default
         self._nvml = NvmlDevice.of(torch.cuda.get_device_properties(index))
         self.properties = self._read_properties()
 
@@ -66,25 +67,33 @@ class CudaDevice:
         """Return a new timing event on the current stream."""
         return CudaEvent(self._index)
 
-    @contextmanager
-    def held(self, limit: float) -> Iterator[Hold]:
+    def held(self, limit: float) -> AbstractContextManager[Hold]:
         """Keep the current stream from what is queued inside, for `limit` seconds at most."""
-        self._hold.begin(limit, torch.cuda.current_stream(self._index).cuda_stream)
-        try:
-            yield self._hold
-        finally:
-            self._hold.release()
+        return self._hold.on(self._current_stream(), limit)
 
-    def pauses(self, count: int) -> tuple[int, ...]:
-        """Return clock cycles, evenly spaced from 1 to 3 us on an H200."""
-        step = (_LONGEST_PAUSE - _SHORTEST_PAUSE) // count
-        return tuple(_SHORTEST_PAUSE + step // 2 + step * i for i in range(count))
+    def mark(self) -> None:
+        """Queue a kernel that does nothing and is known by its name, mark_kernel."""
+        if self._library.cudabench_mark(self._current_stream()):
+            raise DeviceError("a mark could not be queued on the stream")
 
-    def pause(self, length: int) -> None:
-        """Queue a kernel that spins for `length` cycles."""
-        stream = torch.cuda.current_stream(self._index).cuda_stream
-        if self._library.cudabench_pause(length, stream):
-            raise DeviceError("a pause could not be queued on the stream")
+    def queued(self) -> None:
+        """Return None: a CUDA stream does not count."""
+
+    def stamp_offset(self) -> int:
+        """Return by how many ns stamps are ahead of `time.perf_counter_ns`, to about 1 us."""
+        mailbox = torch.zeros(3, dtype=torch.int64, pin_memory=True)
+        offset, error = ctypes.c_int64(), ctypes.c_int64()
+        failed = self._library.cudabench_clock_offset(
+            mailbox.data_ptr(), ctypes.byref(offset), ctypes.byref(error), self._current_stream()
+        )
+        self.synchronize()
+        if failed:
+            raise DeviceError("the device's clock could not be compared with the host's")
+        return offset.value
+
+    def graph_nodes(self, graph: int) -> int:
+        """Return how many nodes a `cudaGraph_t` has, given as PyTorch's `raw_cuda_graph` does."""
+        return int(self._library.cudabench_graph_nodes(graph))
 
     def free_bytes(self) -> int:
         """Return what the driver has free, and what PyTorch's allocator holds unused."""
@@ -98,9 +107,20 @@ class CudaDevice:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Make this the current CUDA device for the length of the context."""
-        with torch.cuda.device(self._index):
-            yield
+        """Make this the current CUDA device, and a stream that is not the default one current.
+
+        An operator that ignores the current stream would go unnoticed on the default one.
+        """
+        outer = torch.cuda.current_stream(self._index)
+        with torch.cuda.device(self._index), torch.cuda.stream(self._stream):
+            self._stream.wait_stream(outer)
+            try:
+                yield
+            finally:
+                outer.wait_stream(self._stream)
+
+    def _current_stream(self) -> int:
+        return int(torch.cuda.current_stream(self._index).cuda_stream)
 
     def _read_properties(self) -> DeviceProperties:
         properties = torch.cuda.get_device_properties(self._index)

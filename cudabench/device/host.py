@@ -2,8 +2,7 @@
 
 import atexit
 import ctypes
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import torch
@@ -48,6 +47,8 @@ class HostDevice:
         library: The compiled `kernels/host_stream.cpp`, which holds the process's one stream.
     """
 
+    coarse_events = False  # the worker's clock is read to the nanosecond
+
     def __init__(self, library: Path) -> None:
         self.torch_device = torch.device("cpu")
         self.properties = DeviceProperties(
@@ -73,21 +74,17 @@ class HostDevice:
         """Return a new timing event."""
         return HostEvent(self._library)
 
-    @contextmanager
-    def held(self, limit: float) -> Iterator[Hold]:
+    def held(self, limit: float) -> AbstractContextManager[Hold]:
         """Keep the worker from what is queued inside, for `limit` seconds at most."""
-        self._hold.begin(limit, 0)
-        try:
-            yield self._hold
-        finally:
-            self._hold.release()
+        return self._hold.on(0, limit)
 
-    def pauses(self, count: int) -> tuple[int, ...]:
-        """Return no pause at all: the worker's clock is read to the nanosecond."""
-        return (0,)
+    def queued(self) -> int:
+        """Return how many tasks were ever queued on the stream."""
+        return int(self._library.cudabench_queued())
 
-    def pause(self, length: int) -> None:
-        """Queue nothing."""
+    def stamp_offset(self) -> int:
+        """Return 0: the worker's clock is that of `time.perf_counter_ns`."""
+        return 0
 
     def free_bytes(self) -> int:
         """Return how much memory can be allocated without swapping."""

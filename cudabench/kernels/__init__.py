@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -12,13 +13,17 @@ from cudabench.kernels._build import Library, Toolchain, toolchain
 
 __all__ = [
     "ADD2",
+    "ADD2_DEFAULT_STREAM",
+    "ADD_OUT",
     "OPERATORS",
+    "USUAL_OPERATORS",
     "Buffers",
     "Launch",
     "Library",
     "Operator",
     "Toolchain",
     "add2_library",
+    "stamp_launch",
     "toolchain",
 ]
 
@@ -38,9 +43,11 @@ class Buffers:
 
     @classmethod
     def random(cls, device: Device, n: int) -> "Buffers":
-        """Return fresh inputs from [0, 1) and an output of NaN."""
+        """Return fresh inputs from [0, 1) and an output of NaN, all there on any stream."""
         a, b = (torch.rand(n, device=device.torch_device) for _ in range(2))
-        return cls(a, b, torch.full_like(a, torch.nan))
+        buffers = cls(a, b, torch.full_like(a, torch.nan))
+        device.synchronize()
+        return buffers
 
     @staticmethod
     def bytes_needed(n: int) -> int:
@@ -55,6 +62,7 @@ class Operator:
     name: str
     bytes_per_element: int
     bind: Callable[[Library, Buffers], Launch]
+    cuda_only: bool = False
 
 
 def add2_library(capability: tuple[int, int] | None, notify: Callable[[str], None]) -> Library:
@@ -70,9 +78,35 @@ def add2_library(capability: tuple[int, int] | None, notify: Callable[[str], Non
     return _build.load(recipe, notify)
 
 
+def stamp_launch(library: Library, stamps: torch.Tensor, seconds: float) -> Launch:
+    """Return what queues a stamp (stamp.h) that lasts about so many seconds.
+
+    Args:
+        library: A compiled library.
+        stamps: Where it writes: int64 of shape [2] on the device.
+        seconds: How long the stream is to be busy with it.
+    """
+    launch_stamp = getattr(torch.ops, library.namespace).torch_launch_stamp.default
+    nanoseconds = round(seconds * 1e9)
+
+    def launch() -> torch.Tensor:
+        launch_stamp(stamps, nanoseconds)
+        return stamps
+
+    return launch
+
+
 def _bind_add2(library: Library, buffers: Buffers) -> Launch:
-    launch_add2 = getattr(torch.ops, library.namespace).torch_launch_add2.default
-    a, b, c, n = buffers.a, buffers.b, buffers.c, buffers.c.numel()
+    return _bound(getattr(torch.ops, library.namespace).torch_launch_add2, buffers)
+
+
+def _bind_add2_default_stream(library: Library, buffers: Buffers) -> Launch:
+    return _bound(getattr(torch.ops, library.namespace).torch_launch_add2_default_stream, buffers)
+
+
+def _bound(operation: Any, buffers: Buffers) -> Launch:
+    launch_add2, a, b, c = operation.default, buffers.a, buffers.b, buffers.c
+    n = c.numel()
 
     def launch() -> torch.Tensor:
         launch_add2(c, a, b, n)
@@ -95,5 +129,11 @@ _ADD_BYTES = 3 * 4  # two float32 read, one written
 ADD2 = Operator("add2", _ADD_BYTES, _bind_add2)
 ADD = Operator("a + b", _ADD_BYTES, _bind_add)
 ADD_OUT = Operator("torch.add(out=)", _ADD_BYTES, _bind_add_out)
+# The article's launcher names no stream, so it launches on CUDA's default one, whichever PyTorch
+# made current: the fault that is to be found.
+ADD2_DEFAULT_STREAM = Operator(
+    "add2-default-stream", _ADD_BYTES, _bind_add2_default_stream, cuda_only=True
+)
 
-OPERATORS = (ADD2, ADD, ADD_OUT)
+OPERATORS = (ADD2, ADD, ADD_OUT, ADD2_DEFAULT_STREAM)
+USUAL_OPERATORS = (ADD2, ADD, ADD_OUT)

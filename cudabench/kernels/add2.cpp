@@ -1,4 +1,7 @@
 // torch.ops.<extension name>.torch_launch_add2(c, a, b, n): add2 on PyTorch's current stream.
+// torch.ops.<extension name>.torch_launch_add2_default_stream: the same on CUDA's default stream,
+// as the article's launcher did it; only where add2.cu is built in.
+// torch.ops.<extension name>.torch_launch_stamp(stamps, ns): a stamp (stamp.h) on the current stream.
 //
 // Built against PyTorch's stable ABI: on one machine torch/extension.h took 49 s to compile,
 // these headers 2.0 s.
@@ -11,6 +14,7 @@
 #include <string>
 
 #include "add2.h"
+#include "stamp.h"
 #ifndef USE_CUDA  // given by _build.py where add2.cu is built in; it opens the shim's CUDA part
 #include "host_stream.h"
 #endif
@@ -37,10 +41,19 @@ void* current_stream(const Tensor& tensor) {
 #endif
 }
 
-void launch(const Tensor& c, const Tensor& a, const Tensor& b, int64_t n) {
+void launch_on(void* stream, const Tensor& c, const Tensor& a, const Tensor& b, int64_t n) {
   const torch::stable::accelerator::DeviceGuard guard(c.get_device_index());
   launch_add2(c.mutable_data_ptr<float>(), a.const_data_ptr<float>(), b.const_data_ptr<float>(), n,
-              current_stream(c));
+              stream);
+}
+
+void launch(const Tensor& c, const Tensor& a, const Tensor& b, int64_t n) {
+  launch_on(current_stream(c), c, a, b, n);
+}
+
+void stamp(const Tensor& stamps, int64_t ns) {
+  const torch::stable::accelerator::DeviceGuard guard(stamps.get_device_index());
+  launch_stamp(stamps.mutable_data_ptr<int64_t>(), ns, current_stream(stamps));
 }
 
 #else
@@ -56,6 +69,12 @@ void launch(const Tensor& c, const Tensor& a, const Tensor& b, int64_t n) {
   // PyTorch's CUDA allocator frees in stream order, its CPU allocator at once: the tensors are
   // held until the worker is past them.
   stream.enqueue([c, a, b] {});
+}
+
+void stamp(const Tensor& stamps, int64_t ns) {
+  cudabench::HostStream& stream = cudabench::current_host_stream();
+  launch_stamp(stamps.mutable_data_ptr<int64_t>(), ns, &stream);
+  stream.enqueue([stamps] {});
 }
 
 #endif
@@ -86,7 +105,7 @@ bool usable(const Tensor& tensor, const Tensor& other, int64_t n) {
          tensor.is_contiguous() && tensor.numel() >= n;
 }
 
-void torch_launch_add2(const Tensor& c, const Tensor& a, const Tensor& b, int64_t n) {
+void check(const Tensor& c, const Tensor& a, const Tensor& b, int64_t n) {
   const bool defined = c.defined() && a.defined() && b.defined();
   if (n < 0 || !defined || !usable(c, c, n) || !usable(a, c, n) || !usable(b, c, n)) {
     throw std::invalid_argument(
@@ -95,7 +114,29 @@ void torch_launch_add2(const Tensor& c, const Tensor& a, const Tensor& b, int64_
         kDevice + ", and n >= 0; got n = " + std::to_string(n) + "; " + described("c", c) + "; " +
         described("a", a) + "; " + described("b", b));
   }
+}
+
+void torch_launch_add2(const Tensor& c, const Tensor& a, const Tensor& b, int64_t n) {
+  check(c, a, b, n);
   if (n > 0) launch(c, a, b, n);
+}
+
+#ifdef USE_CUDA
+void torch_launch_add2_default_stream(const Tensor& c, const Tensor& a, const Tensor& b,
+                                      int64_t n) {
+  check(c, a, b, n);
+  if (n > 0) launch_on(nullptr, c, a, b, n);
+}
+#endif
+
+void torch_launch_stamp(const Tensor& stamps, int64_t ns) {
+  if (!stamps.defined() || stamps.scalar_type() != torch::headeronly::ScalarType::Long ||
+      !on_device(stamps) || !stamps.is_contiguous() || stamps.numel() < 2) {
+    throw std::invalid_argument(
+        std::string("torch_launch_stamp needs a contiguous int64 tensor of two elements on ") +
+        kDevice + "; got " + described("stamps", stamps));
+  }
+  stamp(stamps, ns);
 }
 
 }  // namespace
@@ -103,9 +144,17 @@ void torch_launch_add2(const Tensor& c, const Tensor& a, const Tensor& b, int64_
 // The FRAGMENT form expands TORCH_EXTENSION_NAME; the plain form would paste the macro's name.
 STABLE_TORCH_LIBRARY_FRAGMENT(TORCH_EXTENSION_NAME, m) {
   m.def("torch_launch_add2(Tensor(a!) c, Tensor a, Tensor b, int n) -> ()");
+#ifdef USE_CUDA
+  m.def("torch_launch_add2_default_stream(Tensor(a!) c, Tensor a, Tensor b, int n) -> ()");
+#endif
+  m.def("torch_launch_stamp(Tensor(a!) stamps, int ns) -> ()");
 }
 
 // For every device, so that a tensor on the wrong one meets the check above.
 STABLE_TORCH_LIBRARY_IMPL(TORCH_EXTENSION_NAME, CompositeExplicitAutograd, m) {
   m.impl("torch_launch_add2", TORCH_BOX(&torch_launch_add2));
+#ifdef USE_CUDA
+  m.impl("torch_launch_add2_default_stream", TORCH_BOX(&torch_launch_add2_default_stream));
+#endif
+  m.impl("torch_launch_stamp", TORCH_BOX(&torch_launch_stamp));
 }

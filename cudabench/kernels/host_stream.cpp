@@ -7,6 +7,17 @@
 #include <stdexcept>
 #include <utility>
 
+#include "stamp.h"
+
+namespace {
+
+int64_t steady_ns() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
+}  // namespace
+
 namespace cudabench {
 
 HostStream::HostStream() : worker_([this] { run(); }) {}
@@ -44,6 +55,11 @@ void HostStream::synchronize() {
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
+uint64_t HostStream::queued() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return queued_;
+}
+
 void HostStream::run() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
@@ -76,8 +92,7 @@ struct HostEvent::Mark {
 void HostEvent::record(HostStream& stream) {
   mark_ = std::make_shared<Mark>();
   stream.enqueue([mark = mark_] {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    mark->timestamp_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+    mark->timestamp_ns = steady_ns();
     mark->complete.store(true, std::memory_order_release);
   });
 }
@@ -99,6 +114,16 @@ HostStream& current_host_stream() {
 
 }  // namespace cudabench
 
+void launch_stamp(int64_t* stamps, int64_t ns, void* stream) {
+  static_cast<cudabench::HostStream*>(stream)->enqueue([=] {
+    const int64_t start = steady_ns();
+    int64_t now = start;
+    while (now - start < ns) now = steady_ns();
+    stamps[0] = start;
+    stamps[1] = now;
+  });
+}
+
 // The functions that cudabench/device.py calls through ctypes. Event handles are HostEvent pointers.
 extern "C" {
 
@@ -113,6 +138,10 @@ int cudabench_synchronize(char* message, std::size_t size) {
     std::snprintf(message, size, "a task threw something that is no std::exception");
   }
   return -1;
+}
+
+int64_t cudabench_queued() {
+  return static_cast<int64_t>(cudabench::current_host_stream().queued());
 }
 
 // Keeps the worker from what is queued behind it until the host sets flags[0]. It gives up after

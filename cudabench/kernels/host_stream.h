@@ -33,6 +33,9 @@ class HostStream {
   // left since the last call, as CUDA reports a failed kernel at the next synchronize.
   void synchronize();
 
+  // How many tasks were ever queued.
+  uint64_t queued();
+
   // What a task holds is released by the threads that call these two, never by the worker:
   // releasing a tensor may take Python's lock, and the worker must not wait for that.
 

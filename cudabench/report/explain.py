@@ -1,19 +1,10 @@
 """What a mode measured, in one sentence chosen by what was measured."""
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from cudabench.records import (
-    BOTH,
-    Clock,
-    DeviceProperties,
-    Estimate,
-    Measurement,
-    Method,
-    Mode,
-    Stop,
-)
-from cudabench.units import duration, size
+from cudabench.records import BOTH, Clock, Estimate, Measurement, Method, Mode
+from cudabench.units import duration
 
 # Two medians of ten nearer than this are called alike.
 _ALIKE = 0.15
@@ -21,6 +12,14 @@ _ALIKE = 0.15
 _FILLED = 3
 # Host clocks read the same twice within about this; less is not told apart.
 _HOST_NOISE = 1e-6
+
+_EVENTS_ELSEWHERE = (
+    "Not the operator: the events are on the current stream, and nothing of it ran there. What is"
+    " between them is the launch call."
+)
+_BOTH_ELSEWHERE = (
+    "Launch call, operator and return of synchronize, which waits for every stream of the device."
+)
 
 
 class Explainer:
@@ -37,7 +36,8 @@ class Explainer:
     ) -> None:
         self._measurements = measurements
         self._operator = max(estimate.net.value, 0.0)
-        self._floor = max(estimate.pair_seconds, 0.0)
+        self._floor = max(estimate.floor.pair_seconds, 0.0)
+        self._elsewhere = estimate.reading.method is Method.ELSEWHERE
         self._warmup = warmup
 
     def excess(self, measurement: Measurement) -> float:
@@ -52,9 +52,11 @@ class Explainer:
     def sentence(self, measurement: Measurement) -> str:
         """Return what the measurement's clock saw."""
         if not measurement.clock.on_host:
-            return self._events(measurement)
+            return _EVENTS_ELSEWHERE if self._elsewhere else self._events(measurement)
         if not measurement.mode.second_sync:
             return self._launch_alone(measurement)
+        if self._elsewhere:
+            return _BOTH_ELSEWHERE
         if measurement.mode.first_sync:
             return self._both_on_host(measurement)
         return self._without_first(measurement)
@@ -85,7 +87,12 @@ class Explainer:
     def _without_first(self, measurement: Measurement) -> str:
         difference = self.difference(measurement)
         if measurement.backlog is None:
-            return f"As with both: nothing waited but for the operator{self._first(measurement)}."
+            apart = difference is not None and abs(difference) > _ALIKE * measurement.summary.median
+            how_far = f" (apart by {duration(abs(difference or 0.0))}, noise)" if apart else ""
+            return (
+                f"As with both{how_far}: nothing waited but for the operator"
+                f"{self._first(measurement)}."
+            )
         lasts = duration(measurement.backlog.seconds)
         if difference is None or difference < measurement.backlog.seconds / 2:
             return f"The operator, and less than half of the backlog (which lasts {lasts})."
@@ -123,25 +130,6 @@ class Explainer:
             if found == (mode, clock, with_backlog):
                 return measurement.summary.median
         return None
-
-
-def doubts(estimate: Estimate, device: DeviceProperties) -> Iterator[str]:
-    """Yield a sentence for each reason to read an estimate with care."""
-    reading = estimate.reading
-    name = f"{reading.operator}, {reading.l2.value} L2"
-    if reading.method is Method.EVENTS:
-        yield (
-            f"{name}: it waits for its own stream, which could not be held for it; its time is"
-            " that of event pairs alone, launch gaps included."
-        )
-    if reading.stop is Stop.TIME:
-        yield f"{name}: --max-time was spent before --precision was reached."
-    peak = device.peak_bandwidth
-    if peak and estimate.bandwidth and estimate.bandwidth > peak:
-        yield (
-            f"{name}: more than the memory's {peak / 1e9:,.0f} GB/s, because what it moves"
-            f" ({size(reading.bytes_moved)}) stays in the L2 ({size(device.l2_bytes or 0)})."
-        )
 
 
 def _ends(measurement: Measurement) -> tuple[float, float]:

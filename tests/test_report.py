@@ -1,9 +1,11 @@
 import re
 
+import pytest
 from rich.console import Console, RenderableType
 
-from cudabench.records import BOTH, FIRST_ONLY, NEITHER, SECOND_ONLY, Clock
-from cudabench.report.tables import run_report, sync_modes_report
+from cudabench.records import BOTH, FIRST_ONLY, NEITHER, SECOND_ONLY, Clock, HandOver
+from cudabench.report.run import run_report
+from cudabench.report.sync_modes import sync_modes_report
 from tests.samples import BACKLOG, measurement, reading, session
 
 HOST = "host (CPU stream, no CUDA)"
@@ -32,7 +34,7 @@ def ran(label: str = "cuda:0 (Tested)", correct: bool = True) -> str:
 
 def test_run_shows_each_operator_with_its_numbers() -> None:
     own, both = (line.split() for line in ran().splitlines() if line.startswith("add2  "))
-    assert own == ["add2", "warm", "4.00", "0.00", "3.1", "2.00", "10", "correct"]
+    assert own == ["add2", "warm", "4.00", "0.00", "22.33", "3.1", "2.00", "10", "(0)", "correct"]
     assert both == ["add2", "22.33", "19.00", "18.00", "30.00", "15.00"]
 
 
@@ -112,3 +114,26 @@ def test_every_row_has_its_sentence_beside_it_in_a_wide_table() -> None:
     lines = modes(140).splitlines()
     assert sum("The launch call alone" in line for line in lines) == 4
     assert not any(line.startswith("time.time, both: ") for line in lines)
+
+
+def test_a_budget_is_drawn_to_scale_where_its_parts_were_measured() -> None:
+    way = HandOver(start=3e-6, work=4e-6, end=4e-6, pair=6e-6, gap=9e-6, gap_launch=7e-6)
+    whole = session(measurement(BOTH, 23), measurement(NEITHER, 8), reading(4.0), way)
+    lines = shown(list(sync_modes_report(whole, 80)), 80).splitlines()
+    both, neither = (
+        next(line for line in lines if line.startswith(f"time.time  {name}") and "▒" in line)
+        for name in ("both", "neither")
+    )
+    drawn = {ink: both.count(ink) for ink in "▒-█▓?"}
+    assert drawn["▒"] == neither.count("▒")
+    assert drawn["▒"] == pytest.approx(2 * drawn["█"], abs=1)
+    assert drawn["-"] > 0
+    assert sum(drawn.values()) == pytest.approx(23 / 8 * drawn["▒"], abs=3)
+    figures = next(line.split() for line in reversed(lines) if line.startswith("time.time  both"))
+    assert figures[2:] == ["23.00", "8.00", "3.00", "4.00", "4.00", "4.00"]
+    assert max(map(len, lines)) <= 80
+
+
+def test_without_the_parts_there_is_no_budget() -> None:
+    whole = session(measurement(BOTH, 23), reading(4.0))
+    assert "made of" not in shown(list(sync_modes_report(whole, 80)), 80)

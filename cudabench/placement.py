@@ -1,0 +1,79 @@
+"""Where an operator's work runs, which settles how it can be timed.
+
+Work on the current stream waits while that stream is held; whatever else an operator does shows in
+that it does not: it runs in the calling thread, launches on another stream, or waits for its own
+stream and so for the hold's limit.
+"""
+
+import math
+import time
+
+from cudabench.device import Device, Launch
+from cudabench.records import Method
+
+# Longer than the host takes to queue one launch, short enough to find out that an operator waits
+# for its own stream.
+HOLD_LIMIT = 0.25
+# So many seconds' launches stand between a pair of events, but 5 to 50 of them; of an operator
+# that takes longer than that, one.
+_ENOUGH = 1e-3
+_FEWEST, _MOST = 5, 50
+_LONG = 20e-3
+# A pair around launches that are not on the stream reads what an empty pair does. On an H200 that
+# is 1.25 us, and 3.1 us and more where a single element is added.
+_EMPTY = 2.0
+_TRIES = 3
+
+
+def method_of(device: Device, launch: Launch) -> Method:
+    """Return how `launch` is to be timed.
+
+    Args:
+        device: Where the operator is meant to run; its context must be the current one.
+        launch: Queues one run. It is run about fifty times, or for about a millisecond.
+    """
+    launch()  # may compile or load a module, for which some wait for the device
+    device.synchronize()
+    once = min(_synchronized(device, launch) for _ in range(_TRIES))
+    count = 1 if once > _LONG else min(max(_FEWEST, math.ceil(_ENOUGH / once)), _MOST)
+    limit = HOLD_LIMIT + 2 * count * once
+    if device.queued() is not None and not _queues(device, launch):
+        return Method.CALLER
+    tries = [_behind_hold(device, launch, count, limit) for _ in range(_TRIES)]
+    spans = [span for span, expired in tries if not expired]
+    if not spans:
+        return Method.EVENTS
+    nothing = min(_behind_hold(device, _no_launch, 1, limit)[0] for _ in range(_TRIES))
+    if device.queued() is None and min(spans) <= _EMPTY * nothing:
+        return Method.ELSEWHERE
+    return Method.HELD
+
+
+def _queues(device: Device, launch: Launch) -> bool:
+    """Return whether a launch queues anything, on a stream that counts."""
+    before = device.queued()
+    launch()
+    return device.queued() != before
+
+
+def _no_launch() -> None:
+    """Queue nothing."""
+
+
+def _synchronized(device: Device, launch: Launch) -> float:
+    start = time.perf_counter_ns()
+    launch()
+    device.synchronize()
+    return (time.perf_counter_ns() - start) * 1e-9
+
+
+def _behind_hold(device: Device, launch: Launch, count: int, limit: float) -> tuple[float, bool]:
+    """Return the seconds from before to after `count` launches, and whether the hold expired."""
+    start, end = device.event(), device.event()
+    with device.held(limit) as hold:
+        start.record()
+        for _ in range(count):
+            launch()
+        end.record()
+    device.synchronize()
+    return end.seconds_since(start), hold.expired()
