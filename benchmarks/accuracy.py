@@ -29,7 +29,6 @@ from torch.utils.benchmark import Timer
 from benchmarks import nvbench_peer
 from benchmarks.cases import EXPONENTS, OPERATORS
 from cudabench import estimate, opinions, runner
-from cudabench.device import CudaDevice
 from cudabench.kernels import Buffers, Launch, Operator
 from cudabench.records import L2, Floor, Method, Opinion, Reading, SecondOpinion
 from cudabench.runner import Bench
@@ -80,6 +79,7 @@ class Case:
             gross.stop,
         )
         self.row |= {"samples": len(gross.seconds), "stop": gross.stop.value}
+        self._outside = estimate.pairs(self._device, self._launch, self._before)
         self._opinions = [self._opinion(opinion) for opinion in _SECOND]
         for opinion, l2 in ((Opinion.DO_BENCH, L2.COLD), (Opinion.DO_BENCH_CUDAGRAPH, L2.WARM)):
             if self.l2 is l2:
@@ -90,8 +90,8 @@ class Case:
 
     def profile(self, floors: dict[L2, Floor]) -> None:
         """Take the rest, and settle the reference."""
-        assert isinstance(self._device, CudaDevice)
-        outside, inside = opinions.observed(self._device, self._launch, self._before)
+        outside = self._outside
+        inside = opinions.pairs_in_profiler(self._device, self._launch, self._before)
         cupti = statistics.median(self._opinion(Opinion.CUPTI).seconds) * _US
         net = self._reading.estimate(floors[self.l2]).net
         off = floors[self.l2].pair_seconds

@@ -4,6 +4,8 @@ import logging
 import warnings
 from functools import cache
 
+import torch
+
 from cudabench import estimate, runner
 from cudabench.device import Launch
 from cudabench.errors import MeasurementWarning
@@ -29,13 +31,14 @@ def measure(
         estimate = cudabench.measure(lambda: torch.add(a, b, out=c))
         estimate.net.value  # seconds; .net.low and .net.high bound it
 
-    It runs on a stream of cudabench's own, behind what is queued on the current one. The kernels
-    that this takes are compiled at the first call.
+    It runs on a stream of cudabench's own, behind what is queued on the current one. The first
+    call compiles the kernels that this takes and reads the floor, with the profiler.
 
     Args:
         launch: Queues one run of the operator and returns; called some hundred times or more.
         l2: State of the device's last cache before each run, `warm` or `cold`.
-        device: `auto` (CUDA where there is a device), `cuda`, `cuda:K` or `host`.
+        device: `auto` (PyTorch's current CUDA device where there is one), `cuda` (that device),
+            `cuda:K` or `host`.
         bytes_moved: What one run reads and writes; without it there is no bandwidth.
         precision: Half the width of the median's 95 % confidence interval, relative to it.
         max_time: Seconds to spend, about, if that is not reached.
@@ -56,7 +59,8 @@ def measure(
     state = L2(l2)
     if state is L2.BACKLOG:
         raise ValueError("l2 must be 'warm' or 'cold'")
-    bench, rule = _bench(device), StoppingRule(precision, max_time)
+    where = _current(device)
+    bench, rule = _bench(where), StoppingRule(precision, max_time)
     with runner.failures_named(bench.device):
         before = estimate.Flush(bench.device) if state is L2.COLD else None
         small = tuple(runner.floor_launches(bench).values())
@@ -72,10 +76,17 @@ def measure(
         stop=gross.stop,
         clocks=bench.device.clocks(),
     )
-    found = reading.estimate(_floor(device, state))
+    found = reading.estimate(_floor(where, state))
     for doubt in doubts(found, bench.device.properties):
         warnings.warn(doubt, MeasurementWarning, stacklevel=2)
     return found
+
+
+def _current(device: str) -> str:
+    """Return `device` with the index of PyTorch's current one where it has none."""
+    if device in ("auto", "cuda") and torch.cuda.is_available():
+        return f"cuda:{torch.cuda.current_device()}"
+    return device
 
 
 @cache

@@ -47,6 +47,7 @@ def budget(session: Session, measurement: Measurement) -> Budget | None:
         measurement,
         session.hand_over,
         behind or estimates[L2.WARM],
+        estimates[L2.WARM].floor.pair_seconds,
         _backlog_seconds(session, measurement),
     )
     listed = parts.on_host_clock() if measurement.clock.on_host else parts.on_events()
@@ -75,17 +76,23 @@ class _Parts:
         measurement: Whose.
         way: How long the way to the device and back takes.
         estimate: The operator's own time, with the cache as in the measurement.
+        pair: What any event pair reads beyond what is in it.
         backlog: How long the backlog takes once it is queued, until a synchronize returns.
     """
 
     def __init__(
-        self, measurement: Measurement, way: HandOver, estimate: Estimate, backlog: float
+        self,
+        measurement: Measurement,
+        way: HandOver,
+        estimate: Estimate,
+        pair: float,
+        backlog: float,
     ) -> None:
         self._measurement = measurement
         self._backlog = backlog
         self._way = way
         self._operator = estimate.net.value
-        self._pair = estimate.floor.pair_seconds
+        self._pair = pair
         self._launch = statistics.median(s.launch_seconds for s in measurement.samples)
         # A stamp is on the device for longer than from its first to its last instruction, and
         # that is not the way there and back.

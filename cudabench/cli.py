@@ -240,7 +240,7 @@ def sync_modes(
         return runner.sync_modes(bench, request.n, clocks, backlogs, request.loop, request.rule)
 
     situations = len(MODES) * len(clocks) * len(backlogs)
-    session = _recorded(request, measure, total=1 + len(backlogs) + situations)
+    session = _recorded(request, measure, total=2 + any(backlogs) + situations)
     _report(request, session, sync_modes_report(session, output().width))
 
 

@@ -44,8 +44,12 @@ class Panel:
         return statistics.median(figures) if figures else None
 
     def figure(self, opinion: SecondOpinion) -> float | None:
-        """Return what an opinion comes to without its floor; None where it cannot say."""
-        return opinion.net(self.floor)
+        """Return what an opinion comes to without its floor.
+
+        None where it cannot say, or is not known better than to within the floor's spread.
+        """
+        net = opinion.net(self.floor)
+        return None if net is None or net <= self.floor.spread else net
 
     def agrees(self, seconds: float) -> bool:
         """Return whether a figure is what the consensus is, as far as can be told."""

@@ -53,7 +53,7 @@ _EXPIRED_IN_A_ROW = 3
 Before = Callable[[], object]
 
 
-class HoldExpiredError(Exception):
+class HoldExpiredError(DeviceError):
     """The hold's limit ended it, several times in a row."""
 
 
@@ -73,7 +73,13 @@ class Flush:
     """Overwrites a buffer of twice the cache's size, so that nothing else stays in the cache."""
 
     def __init__(self, device: Device) -> None:
-        size = _FLUSH_RATIO * (device.properties.l2_bytes or 0)
+        if not device.properties.l2_bytes:
+            raise DeviceError(
+                f"the size of the last cache of {device.properties.label} is not known, so that it"
+                " cannot be emptied",
+                "Use --l2 warm",
+            )
+        size = _FLUSH_RATIO * device.properties.l2_bytes
         self._buffer = torch.empty(size, dtype=torch.uint8, device=device.torch_device)
 
     def __call__(self) -> None:
@@ -105,7 +111,7 @@ def read(
                 return _read_held(device, launch, rule, small, before)
             except HoldExpiredError:
                 device.synchronize()
-                method = Method.EVENTS  # it waits for its stream, if not each time
+                method = Method.EVENTS  # it waits for its stream at times, or the host stalls
         sample = _UNHELD[method]
         taken, stop = _sampled(lambda: (sample(device, launch, before), 0.0), rule)
         return Gross(tuple(gross for gross, _ in taken), (), stop, method)
@@ -126,8 +132,10 @@ def _read_held(
 
     def sample() -> tuple[float, float]:
         gross, beside = [], []
-        for _ in range(pairs):
-            gross.append(_pair_behind_hold(device, launch, before))
+        # Each small launch at least once: their mean is what is taken off.
+        for i in range(max(pairs, len(small))):
+            if i < pairs:
+                gross.append(_pair_behind_hold(device, launch, before))
             if small:
                 beside.append(_pair_behind_hold(device, next(turns), before))
         return statistics.fmean(gross), statistics.fmean(beside or [0.0])
@@ -158,13 +166,21 @@ def floor(
     """
     launches = tuple(small.values())
     gross = [read(device, launch, rule, before=before).seconds for launch in launches]
-    kernels = [0.0] * len(launches)
+    kernels: list[float | None] = [0.0] * len(launches)
     if isinstance(device, CudaDevice):
-        # CUPTI's times step by 0.03 us: their mean says more than their median.
-        times = kernel_seconds(device, launches, before)
-        kernels = [statistics.fmean(of_one) for of_one in times]
+        kernels = _kernel_means(device, launches, before)
     names, sizes = zip(*small, strict=True)
     return Floor(l2, tuple(map(SmallLaunch, names, sizes, gross, kernels)))
+
+
+def _kernel_means(
+    device: CudaDevice, launches: Sequence[Launch], before: Before | None
+) -> list[float | None]:
+    """Return CUPTI's times: their mean, since they step by 0.03 us. None where it gives none."""
+    try:
+        return [statistics.fmean(times) for times in kernel_seconds(device, launches, before)]
+    except (DeviceError, RuntimeError):  # another profiler may have it
+        return [None] * len(launches)
 
 
 def pairs(device: Device, launch: Launch, before: Before | None = None) -> tuple[float, ...]:
@@ -190,7 +206,7 @@ def kernel_seconds(
         elsewhere: The launches go to another stream, which does not wait for what comes before.
 
     Raises:
-        DeviceError: The profiler saw no kernel of a run.
+        DeviceError: The profiler saw no kernel of a run, as under another profiler.
     """
     with device.current(), profile(activities=[ProfilerActivity.CUDA], acc_events=True) as profiler:
         for launch in launches:
@@ -203,10 +219,11 @@ def kernel_seconds(
                 launch()
                 device.synchronize()
                 device.mark()
+        device.synchronize()
     events = (event for event in profiler.events() or () if event.device_type.name == "CUDA")
     runs = list(_between_marks(sorted(events, key=lambda event: event.time_range.start)))
     if len(runs) != len(launches) * _PROFILED_RUNS or min(runs) == 0:
-        raise DeviceError("the profiler did not see the operator's kernels")
+        raise DeviceError("torch.profiler saw no kernels", "Is another profiler running?")
     starts = range(0, len(runs), _PROFILED_RUNS)
     return [tuple(runs[start : start + _PROFILED_RUNS]) for start in starts]
 
@@ -215,7 +232,7 @@ def _between_marks(events: Iterable[Any]) -> Iterator[float]:
     """Yield the seconds of all that ran from the first mark to the second, and so on."""
     inside, seconds = False, 0.0
     for event in events:
-        if _MARK in event.name:
+        if event.name.startswith(_MARK):
             if inside:
                 yield seconds
             inside, seconds = not inside, 0.0
@@ -273,7 +290,7 @@ def _pair_behind_hold(device: Device, launch: Launch, before: Before | None) -> 
         device.synchronize()
         if not hold.expired():
             return end.seconds_since(start)
-    raise HoldExpiredError
+    raise HoldExpiredError("the stream could not be held while one launch was queued")
 
 
 def _between_events(device: Device, launch: Launch, before: Before | None) -> float:

@@ -54,7 +54,7 @@ def opinion_of(
         device: Where.
         launch: Queues one run.
         method: How the operator's accurate reading was taken, which says where it runs.
-        max_time: Seconds to spend on it, about.
+        max_time: Seconds to spend on the operator, about, and on each small launch.
         small: The floor's launches.
         before: Queued before each launch, its time taken off.
 
@@ -62,6 +62,9 @@ def opinion_of(
         CannotSayError: The method cannot time this operator here.
     """
     with device.current():
+        if before and not isinstance(device, CudaDevice):
+            # What empties the cache runs in the calling thread, before the first of many launches.
+            raise CannotSayError("CUDA only, where the cache is to be cold")
         if opinion is Opinion.BATCH:
             return _batch(device, launch, method, max_time, small, before)
         if not isinstance(device, CudaDevice):
@@ -79,14 +82,12 @@ def opinion_of(
         return _graph(device, launch, max_time, small, before)
 
 
-def observed(
-    device: CudaDevice, launch: Launch, before: Before | None = None
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the same event pairs taken outside and inside `torch.profiler`, in seconds."""
-    outside = pairs(device, launch, before)
+def pairs_in_profiler(
+    device: Device, launch: Launch, before: Before | None = None
+) -> tuple[float, ...]:
+    """Return what `estimate.pairs` does, read while `torch.profiler` runs."""
     with profile(activities=[ProfilerActivity.CUDA], acc_events=True):
-        inside = pairs(device, launch, before)
-    return outside, inside
+        return pairs(device, launch, before)
 
 
 def _batch(

@@ -155,18 +155,19 @@ class SmallLaunch:
 
     Attributes:
         gross: Readings of it, in seconds, taken as the operators' are.
-        kernel_seconds: What its kernel takes itself, by CUPTI; 0 where nothing can tell.
+        kernel_seconds: What its kernel takes itself, by CUPTI; 0 on the host, where nothing can
+            tell; None where CUPTI should have told and did not.
     """
 
     operator: str
     n: int
     gross: tuple[float, ...]
-    kernel_seconds: float
+    kernel_seconds: float | None
 
     @property
     def rest(self) -> float:
         """What its readings hold beyond the kernel, in seconds."""
-        return statistics.median(self.gross) - self.kernel_seconds
+        return statistics.median(self.gross) - (self.kernel_seconds or 0.0)
 
 
 @dataclass(frozen=True)
@@ -182,9 +183,14 @@ class Floor:
     launches: tuple[SmallLaunch, ...]
 
     @cached_property
+    def known(self) -> bool:
+        """Whether it is known how much of its readings are the kernels."""
+        return all(launch.kernel_seconds is not None for launch in self.launches)
+
+    @cached_property
     def kernel_seconds(self) -> float:
         """What the small launches' kernels take themselves, in the mean."""
-        return statistics.fmean(launch.kernel_seconds for launch in self.launches)
+        return statistics.fmean(launch.kernel_seconds or 0.0 for launch in self.launches)
 
     @cached_property
     def uncertainty(self) -> float:
@@ -235,7 +241,7 @@ class Reading:
     def estimate(self, floor: Floor) -> "Estimate":
         """Return the operator's own time, given the floor of the same session."""
         gross = stats.median_interval(self.gross)
-        if not self.beside:
+        if not self.beside or not floor.known:
             return Estimate(self, gross, stats.Interval(0, 0, 0), gross, floor)
         off = statistics.median(self.beside) - floor.kernel_seconds
         differences = [g - b for g, b in zip(self.gross, self.beside, strict=True)]
@@ -266,9 +272,12 @@ class Estimate:
     def resolved(self) -> bool:
         """Whether it is the operator's time, and not only what that time is below.
 
-        It is not where it is less than the floor's own spread, or holds launch and synchronize.
+        It is not where it is less than the floor's own spread, where the floor is not known, or
+        where it holds launch and synchronize.
         """
-        return self.reading.method is not Method.ELSEWHERE and self.net.value > self.floor.spread
+        held, elsewhere = (self.reading.method is m for m in (Method.HELD, Method.ELSEWHERE))
+        whole = elsewhere or (held and not self.floor.known)
+        return not whole and self.net.value > self.floor.spread
 
     @property
     def bound(self) -> float:
@@ -440,7 +449,8 @@ class Session:
         """Return what the readings come to once the floor is taken off."""
         floors = {floor.l2: floor for floor in self.floors}
         # A backlog on other buffers leaves the cache cold for the small launches, too.
-        floors.setdefault(L2.BACKLOG, floors.get(L2.COLD, self.floors[0]))
+        if self.floors:
+            floors.setdefault(L2.BACKLOG, floors.get(L2.COLD, self.floors[0]))
         return tuple(reading.estimate(floors[reading.l2]) for reading in self.readings)
 
     def estimates_of(self, operator: str) -> dict[L2, Estimate]:

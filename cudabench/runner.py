@@ -206,26 +206,24 @@ def methods(
     device = bench.device
     with failures_named(device):
         buffers = _buffers(device, n, _BUFFERS_AT_ONCE)
-        subjects = [_Subject.of(bench, operator, buffers) for operator in operators]
-        states = [(l2, _flush(device, l2)) for l2 in caches]
-        placed = {}
-        for subject in subjects:
+        read = []
+        for operator in operators:
+            subject = _Subject.of(bench, operator, buffers)
             for clock, mode in product((Clock.TIME, Clock.EVENT), MODES):
                 samples = timing.measure(device, subject.launch, mode, clock, loop)
                 yield subject.measurement(clock, mode, samples)
-            for l2, flush in states:
-                reading = subject.reading(l2, rule, flush)
-                placed[subject.operator.name] = reading.method
+            for l2 in caches:
+                before = _flush(device, l2)
+                reading = subject.reading(l2, rule, before)
                 yield reading
-                for opinion in Opinion:
-                    if opinion is not Opinion.CUPTI:
-                        yield subject.opinion(opinion, reading.method, l2, rule, flush)
-        for subject, (l2, flush) in product(subjects, states):
-            method = placed[subject.operator.name]
-            if isinstance(device, CudaDevice) and method is Method.HELD:
-                outside, inside = opinions.observed(device, subject.launch, flush)
-                yield Observer(subject.operator.name, n, l2, outside, inside)
-            yield subject.opinion(Opinion.CUPTI, method, l2, rule, flush)
+                for opinion in (one for one in Opinion if one is not Opinion.CUPTI):
+                    yield subject.opinion(opinion, reading.method, l2, rule, before)
+                read.append((subject, reading, before, subject.pairs(reading.method, before)))
+        for subject, reading, before, outside in read:
+            if outside:
+                inside = opinions.pairs_in_profiler(device, subject.launch, before)
+                yield Observer(reading.operator, n, reading.l2, outside, inside)
+            yield subject.opinion(Opinion.CUPTI, reading.method, reading.l2, rule, before)
 
 
 def floors(bench: Bench, taken: Sequence[Taken], rule: StoppingRule) -> list[Floor]:
@@ -320,6 +318,12 @@ class _Subject:
             clocks=self.bench.device.clocks(),
         )
 
+    def pairs(self, method: Method, before: Before | None) -> tuple[float, ...]:
+        """Return event pairs to hold against those in the profiler, where there is one."""
+        device = self.bench.device
+        observable = isinstance(device, CudaDevice) and method is Method.HELD
+        return estimate.pairs(device, self.launch, before) if observable else ()
+
     def opinion(
         self, opinion: Opinion, method: Method, l2: L2, rule: StoppingRule, before: Before | None
     ) -> SecondOpinion:
@@ -333,8 +337,8 @@ class _Subject:
                 tuple(self.small.values()),
                 before,
             )
-        except opinions.CannotSayError as error:
-            why_not = str(error)
+        except (opinions.CannotSayError, DeviceError, RuntimeError) as error:
+            why_not = str(error).partition("\n")[0].rstrip(".")
             return SecondOpinion(opinion, self.operator.name, self.n, l2, (), why_not=why_not)
         return SecondOpinion(opinion, self.operator.name, self.n, l2, seconds, beside)
 

@@ -1,5 +1,7 @@
 """Made-up sessions: for what shows and stores them, where no real time matters."""
 
+from dataclasses import replace
+
 from cudabench.records import (
     L2,
     Backlog,
@@ -95,7 +97,7 @@ def session(*taken: Taken, label: str = "cuda:0 (Tested)", warmup: int = 10) -> 
         loop=Loop(warmup=warmup),
         measurements=tuple(one for one in taken if isinstance(one, Measurement)),
         readings=tuple(one for one in taken if isinstance(one, Reading)),
-        floors=(FLOOR,),
+        floors=(FLOOR, replace(FLOOR, l2=L2.COLD)),
         hand_over=next((one for one in taken if isinstance(one, HandOver)), None),
         opinions=tuple(one for one in taken if isinstance(one, SecondOpinion)),
         observers=tuple(one for one in taken if isinstance(one, Observer)),

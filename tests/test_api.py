@@ -74,7 +74,7 @@ def test_what_is_doubtful_is_warned_of(bench: Bench) -> None:
         warnings.simplefilter("always")
         cudabench.measure(waiting, device=spec(bench), max_time=0.1)
     said = [str(w.message) for w in caught if w.category is cudabench.MeasurementWarning]
-    assert any(text.startswith("waiting, warm L2: it waits for its own stream") for text in said)
+    assert any(text.startswith("waiting, warm L2: its stream could not be held") for text in said)
 
 
 @pytest.mark.parametrize(("name", "value"), [("l2", "hot"), ("l2", "backlog"), ("device", "tpu")])
@@ -94,3 +94,14 @@ def test_the_wrong_stream_is_named() -> None:
     assert found.reading.method is Method.ELSEWHERE
     assert not found.resolved
     assert found.bound > 3e-6
+
+
+def test_the_callers_random_numbers_are_not_touched(bench: Bench) -> None:
+    launch, _ = bound_add2(bench, 1024)
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cudabench.measure(launch, device=spec(bench), max_time=0.1)
+    assert torch.equal(torch.rand(3), expected)

@@ -103,7 +103,13 @@ def test_the_profiler_is_named_where_it_slows_the_operator() -> None:
 def test_the_profiler_is_not_blamed_where_it_changes_nothing() -> None:
     whole = session(measurement(BOTH, 86), reading(70.0), *usual(cupti=75.3), observer(72.9, 72.9))
     text = " ".join(shown(whole, 400).split())
-    assert "it is not the profiler that slows it" in text
+    assert "the profiler's own effect is not the cause" in text
+
+
+def test_the_modes_are_not_held_against_a_cold_time() -> None:
+    text = shown(session(measurement(BOTH, 86), reading(76.0, l2=L2.COLD)))
+    assert not re.search(r"^time\.time, both", text, re.MULTILINE)
+    assert "The eight modes leave the cache warm" in text
 
 
 @pytest.mark.parametrize("width", [80, 140])
@@ -112,5 +118,5 @@ def test_every_method_has_a_row_and_a_reason(width: int) -> None:
     for name in ("cudabench's own", "batch", "CUDA graph", "CUPTI", "triton do_bench"):
         assert re.search(rf"^{re.escape(name)} +\d", text, re.MULTILINE)
     assert re.search(r"^time\.time, both +86\.00 +\+15\.50 +\+22\.0", text, re.MULTILINE)
-    assert "It flushes the L2 first" in text
+    assert "it flushes the L2 first" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= width

@@ -7,8 +7,10 @@ from cudabench.records import (
     L2,
     ClockRates,
     DeviceProperties,
+    Floor,
     Method,
     Reading,
+    SmallLaunch,
     Stop,
 )
 from cudabench.report.doubts import clock_doubts, doubts, working_set
@@ -33,7 +35,7 @@ def test_a_good_estimate_leaves_no_doubt() -> None:
 
 def test_an_operator_that_waits_for_its_stream_is_named() -> None:
     (said,) = doubted(reading(76, method=Method.EVENTS))
-    assert said.startswith("add2, warm L2: it waits for its own stream")
+    assert said.startswith("add2, warm L2: its stream could not be held")
 
 
 def test_an_operator_on_another_stream_is_named_with_the_remedy() -> None:
@@ -44,7 +46,9 @@ def test_an_operator_on_another_stream_is_named_with_the_remedy() -> None:
 
 def test_a_spent_budget_is_told() -> None:
     (said,) = doubted(reading(76, l2=L2.COLD, stop=Stop.TIME))
-    assert said == "add2, cold L2: --max-time was spent before --precision was reached."
+    assert said == (
+        "add2, cold L2: the time for it (--max-time) was spent before --precision was reached."
+    )
 
 
 def test_more_than_the_memory_gives_is_explained() -> None:
@@ -55,7 +59,21 @@ def test_more_than_the_memory_gives_is_explained() -> None:
 
 def test_samples_that_drift_are_told() -> None:
     (said,) = doubted(drifting(*[83.0] * 10, *[81.0] * 10, *[78.0] * 10))
-    assert "its samples drifted, from 80.0 us at first to 75.0 us" in said
+    assert "its samples drifted, from 81.0 us at first to 76.0 us" in said
+
+
+def test_what_cannot_be_faster_than_the_memory_is_doubted() -> None:
+    (cold,) = doubted(reading(0.012, l2=L2.COLD))
+    assert "It cannot be right" in cold
+
+
+def test_without_kernel_times_there_is_only_a_bound() -> None:
+    floor = Floor(L2.WARM, (SmallLaunch("add2", 1, (3e-6,) * 10, None),))
+    found = reading(76).estimate(floor)
+    assert not found.resolved
+    assert found.bound == pytest.approx(78e-6)
+    (said,) = doubts(found, DEVICE)
+    assert "gave no kernel times" in said
 
 
 @pytest.mark.parametrize("jitter", [0.0, 3.0])

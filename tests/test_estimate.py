@@ -1,11 +1,13 @@
 """The accurate estimate, on the host stream and on CUDA alike."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
 from cudabench import estimate, placement, runner, stats
 from cudabench.device import CudaDevice, Device, Launch
+from cudabench.errors import DeviceError
 from cudabench.kernels import ADD_OUT, Buffers
 from cudabench.records import L2, Floor, Method, Reading, SmallLaunch, Stop
 from cudabench.runner import Bench
@@ -69,6 +71,15 @@ def seconds(device: Device, flush: estimate.Flush) -> float:
 def test_the_floor_is_positive_and_below_what_it_was_read_from(floor: Floor) -> None:
     for launch in floor.launches:
         assert 0 < launch.rest <= stats.summarise(launch.gross).median
+
+
+def test_a_cache_of_unknown_size_cannot_be_emptied(
+    host_bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unknown = replace(host_bench.device.properties, l2_bytes=None)
+    monkeypatch.setattr(host_bench.device, "properties", unknown)
+    with pytest.raises(DeviceError, match="Use --l2 warm"):
+        estimate.Flush(host_bench.device)
 
 
 def test_the_floor_is_as_uncertain_as_its_launches_are_apart() -> None:

@@ -65,7 +65,7 @@ def test_second_only_without_a_backlog_never_tells_of_queued_work(value: float) 
     said = sentence(measurement(SECOND_ONLY, value), measurement(BOTH, 86))
     assert said.startswith("As with both")
     assert said.endswith(": nothing waited but for the operator.")
-    assert ("apart by" in said) == (value != 87.0)
+    assert (" apart)" in said) == (value != 87.0)
 
 
 def test_second_only_whose_first_iteration_met_the_warm_up() -> None:
@@ -130,6 +130,14 @@ def test_difference_is_from_both_on_the_same_clock_and_backlog() -> None:
 def test_excess_is_from_the_operators_own_time() -> None:
     subject = measurement(NEITHER, 10)
     assert explainer(subject, own=76.0).excess(subject) == pytest.approx(-66e-6)
+
+
+def test_an_operator_in_the_calling_thread_needs_no_synchronize() -> None:
+    own = reading(5.0, method=Method.CALLER).estimate(FLOOR)
+    host, events = measurement(NEITHER, 5.1), measurement(BOTH, 25, EVENT)
+    found = Explainer([events, host], own, 10)
+    assert "runs in the calling thread" in found.sentence(host)
+    assert "nothing of it on the stream" in found.sentence(events)
 
 
 def test_an_operator_on_another_stream_is_not_what_its_events_read() -> None:

@@ -4,8 +4,7 @@ import statistics
 
 import pytest
 
-from cudabench import opinions, runner
-from cudabench.device import CudaDevice
+from cudabench import estimate, opinions, runner
 from cudabench.kernels import ADD2_DEFAULT_STREAM, ADD_OUT, Buffers
 from cudabench.opinions import CannotSayError
 from cudabench.records import L2, Clock, Loop, Method, Opinion, Reading, SecondOpinion
@@ -116,8 +115,30 @@ def test_cupti_sees_what_runs_elsewhere(cuda: Bench) -> None:
 
 @pytest.mark.gpu
 def test_the_observer_is_measured(cuda: Bench) -> None:
-    assert isinstance(cuda.device, CudaDevice)
     launch, _ = bound_add2(cuda, 2**24)
-    outside, inside = opinions.observed(cuda.device, launch)
+    outside = estimate.pairs(cuda.device, launch)
+    inside = opinions.pairs_in_profiler(cuda.device, launch)
     assert min(outside) > 0
     assert len(inside) == len(outside)
+
+
+def test_the_host_has_no_cold_opinions(host_bench: Bench) -> None:
+    """Its flush runs in the calling thread, before the first of many launches."""
+    launch, _ = bound_add2(host_bench, 1024)
+    with pytest.raises(CannotSayError, match="cold"):
+        opinions.opinion_of(
+            Opinion.BATCH, host_bench.device, launch, Method.HELD, 0.1, before=lambda: None
+        )
+
+
+def test_an_opinion_that_fails_loses_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("out of memory\nand a stack trace")
+
+    monkeypatch.setattr(opinions, "opinion_of", fail)
+    operators = runner.operators_named(["add2"], bench.device.properties.kind)
+    rule = StoppingRule(precision=0.5, max_time=0.1)
+    taken = list(runner.methods(bench, operators, 4096, [L2.WARM], Loop(2, 1), rule))
+    said = [one for one in taken if isinstance(one, SecondOpinion)]
+    assert {one.why_not for one in said} == {"out of memory"}
+    assert len(said) == len(Opinion)

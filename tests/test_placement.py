@@ -61,6 +61,17 @@ def test_an_operator_that_begins_to_wait_later(bench: Bench) -> None:
     assert estimate.read(bench.device, later_waiting, endless).method is Method.EVENTS
 
 
+def test_an_operator_of_many_launches(bench: Bench) -> None:
+    """Five of it are more than a stream has room for; one is not."""
+    launch, _ = bound_add2(bench, 64)
+
+    def many() -> None:
+        for _ in range(300):
+            launch()
+
+    assert method_of(bench, many) is Method.HELD
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("n", SIZES)
 def test_the_articles_launcher_is_on_the_wrong_stream(n: int) -> None:

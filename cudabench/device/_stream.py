@@ -72,7 +72,7 @@ _HANDLE = ctypes.c_void_p
 HOLD: Signatures = {"cudabench_hold": (ctypes.c_int, [_HANDLE, ctypes.c_int64, _HANDLE])}
 CUDA: Signatures = {
     "cudabench_mark": (ctypes.c_int, [_HANDLE]),
-    "cudabench_clock_offset": (ctypes.c_int, [_HANDLE, _HANDLE, _HANDLE, _HANDLE]),
+    "cudabench_clock_offset": (ctypes.c_int, [_HANDLE, _HANDLE, _HANDLE]),
     "cudabench_graph_nodes": (ctypes.c_int64, [_HANDLE]),
 }
 HOST_STREAM: Signatures = {

@@ -82,9 +82,9 @@ class CudaDevice:
     def stamp_offset(self) -> int:
         """Return by how many ns stamps are ahead of `time.perf_counter_ns`, to about 1 us."""
         mailbox = torch.zeros(3, dtype=torch.int64, pin_memory=True)
-        offset, error = ctypes.c_int64(), ctypes.c_int64()
+        offset = ctypes.c_int64()
         failed = self._library.cudabench_clock_offset(
-            mailbox.data_ptr(), ctypes.byref(offset), ctypes.byref(error), self._current_stream()
+            mailbox.data_ptr(), ctypes.byref(offset), self._current_stream()
         )
         self.synchronize()
         if failed:

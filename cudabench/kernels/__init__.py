@@ -44,7 +44,10 @@ class Buffers:
     @classmethod
     def random(cls, device: Device, n: int) -> "Buffers":
         """Return fresh inputs from [0, 1) and an output of NaN, all there on any stream."""
-        a, b = (torch.rand(n, device=device.torch_device) for _ in range(2))
+        where = device.torch_device
+        generator = torch.Generator(where)  # PyTorch's own is the caller's
+        generator.seed()
+        a, b = (torch.rand(n, device=where, generator=generator) for _ in range(2))
         buffers = cls(a, b, torch.full_like(a, torch.nan))
         device.synchronize()
         return buffers

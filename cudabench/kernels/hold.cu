@@ -75,12 +75,11 @@ extern "C" int cudabench_mark(void* stream) {
   return cudaGetLastError();
 }
 
-// How far the device's clock is ahead of the host's steady clock, in nanoseconds, and the most by
-// which that may be wrong. As network clocks are compared: of many exchanges the quickest counts,
-// and the device's reading lies between its two ends. mailbox: three int64 in pinned host memory,
-// zero. Returns as cudabench_hold does, or -1 where the device did not answer.
-extern "C" int cudabench_clock_offset(int64_t* mailbox, int64_t* offset, int64_t* error,
-                                      void* stream) {
+// How far the device's clock is ahead of the host's steady clock, in nanoseconds. As network clocks
+// are compared: of many exchanges the quickest counts, and the device's reading lies between its two
+// ends. mailbox: three int64 in pinned host memory, zero. Returns as cudabench_hold does, or -1 where
+// the device did not answer.
+extern "C" int cudabench_clock_offset(int64_t* mailbox, int64_t* offset, void* stream) {
   using Clock = std::chrono::steady_clock;
   constexpr int64_t kRounds = 200;
   const auto now = [] {
@@ -103,7 +102,6 @@ extern "C" int cudabench_clock_offset(int64_t* mailbox, int64_t* offset, int64_t
     if (answered - asked >= quickest) continue;
     quickest = answered - asked;
     *offset = mailbox[2] - (asked + quickest / 2);
-    *error = quickest / 2;
   }
   return 0;
 }

@@ -124,7 +124,7 @@ void launch_stamp(int64_t* stamps, int64_t ns, void* stream) {
   });
 }
 
-// The functions that cudabench/device.py calls through ctypes. Event handles are HostEvent pointers.
+// The functions that cudabench/device calls through ctypes. Event handles are HostEvent pointers.
 extern "C" {
 
 // Returns 0, or -1 with the text of the first exception that a task left since the last call.

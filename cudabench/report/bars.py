@@ -72,13 +72,17 @@ def _bars(budgets: list[tuple[Measurement, Budget]], width: int) -> Table:
 
 
 def _bar(found: Budget, scale: float) -> Text:
-    """Return the parts as runs of characters, each ending where the sum up to it falls."""
+    """Return the parts as runs of characters, each ending where the sum up to it falls.
+
+    Where they come to more than the reading, the last character of it is one of unexplained.
+    """
     text, end = Text(), 0.0
     spans = [(_INK[part], seconds) for part, seconds in found.parts]
     for (character, style), seconds in (*spans, (_UNEXPLAINED, found.unexplained)):
         end += max(seconds, 0.0)
         text.append(character * (round(end * scale) - len(text)), style)
-    return text[: max(round(found.reading * scale), 1)]
+    length = max(round(found.reading * scale), 1)
+    return text if len(text) <= length else text[: length - 1].append(*_UNEXPLAINED)
 
 
 def _legend(line: tuple[tuple[tuple[str, str], str], ...]) -> Text:

@@ -6,7 +6,7 @@ from cudabench import stats
 from cudabench.records import L2, DeviceProperties, Estimate, Method, Reading, Session, Stop
 from cudabench.units import duration, size
 
-_DRIFT = 0.03
+_DRIFT, _NO_DRIFT = 0.03, 0.1e-6
 _THIRD_AT_LEAST = 6  # fewer have no interval
 _STEADY_CLOCK = 0.02
 # NVML's reasons that make a device slower than it is set to be.
@@ -30,20 +30,26 @@ def doubts(estimate: Estimate, device: DeviceProperties) -> Iterator[str]:
     name = f"{reading.operator}, {_STATES[reading.l2]}"
     if reading.method is Method.EVENTS:
         yield (
-            f"{name}: it waits for its own stream, which could not be held for it; its time is"
-            " that of event pairs alone, launch gaps included."
+            f"{name}: its stream could not be held while it was queued: it waits for that stream,"
+            " or queues more than a stream has room for. Its time is that of event pairs alone,"
+            " launch gaps included."
         )
     if reading.method is Method.ELSEWHERE:
         yield (
-            f"{name}: WRONG STREAM. Nothing of it ran on PyTorch's current stream; it launches on"
-            " another, most likely CUDA's default one. Event pairs and CUDA graphs miss it, and so"
-            " does whatever is to run in order with it. What is shown holds launch and"
-            " synchronize. Pass at::cuda::getCurrentCUDAStream() (stable ABI:"
-            " aoti_torch_get_current_cuda_stream) to the launch."
+            f"{name}: WRONG STREAM. Nothing of it ran on PyTorch's current stream. It launches on"
+            " another, most likely CUDA's default one, or not on this device at all. Event pairs"
+            " and CUDA graphs miss it, and so does whatever is to run in order with it. What is"
+            " shown holds launch and synchronize. Pass at::cuda::getCurrentCUDAStream() (stable"
+            " ABI: aoti_torch_get_current_cuda_stream) to the launch."
+        )
+    if reading.method is Method.HELD and not estimate.floor.known:
+        yield (
+            f"{name}: only a bound, because torch.profiler gave no kernel times to calibrate with."
+            " Is another profiler running?"
         )
     if reading.stop is Stop.TIME:
-        yield f"{name}: --max-time was spent before --precision was reached."
-    drift = _drift(reading)
+        yield f"{name}: the time for it (--max-time) was spent before --precision was reached."
+    drift = _drift(estimate)
     if drift:
         early, late = drift
         yield (
@@ -52,10 +58,16 @@ def doubts(estimate: Estimate, device: DeviceProperties) -> Iterator[str]:
         )
     peak = device.peak_bandwidth
     if peak and estimate.bandwidth and estimate.bandwidth > peak:
-        yield (
-            f"{name}: more than the memory's {peak / 1e9:,.0f} GB/s, because what it moves"
-            f" ({size(reading.bytes_moved)}) stays in the L2 ({size(device.l2_bytes or 0)})."
-        )
+        yield f"{name}: more than the memory's {peak / 1e9:,.0f} GB/s{_why_faster(reading, device)}"
+
+
+def _why_faster(reading: Reading, device: DeviceProperties) -> str:
+    """Say how a reading can be faster than the memory."""
+    cache = device.l2_bytes or 0
+    if reading.l2 is L2.WARM and reading.bytes_moved <= cache:
+        moved = size(reading.bytes_moved)
+        return f", because what it moves ({moved}) stays in the L2 ({size(cache)})."
+    return ". It cannot be right: check the result, and the bytes that it is said to move."
 
 
 def working_set(estimate: Estimate, device: DeviceProperties) -> str:
@@ -94,16 +106,17 @@ def clock_doubts(session: Session) -> Iterator[str]:
         )
 
 
-def _drift(reading: Reading) -> tuple[float, float] | None:
+def _drift(estimate: Estimate) -> tuple[float, float] | None:
     """Return the medians of the first and the last third where they are clearly apart."""
+    reading = estimate.reading
     beside = reading.beside or (0.0,) * len(reading.gross)
-    samples = [gross - small for gross, small in zip(reading.gross, beside, strict=True)]
+    kernel = estimate.floor.kernel_seconds if reading.beside else 0.0
+    samples = [gross - small + kernel for gross, small in zip(reading.gross, beside, strict=True)]
     third = len(samples) // 3
     if third < _THIRD_AT_LEAST:
         return None
-    early, late = samples[:third], samples[-third:]
-    first, last = stats.median_interval(early), stats.median_interval(late)
+    first, last = (stats.median_interval(part) for part in (samples[:third], samples[-third:]))
     apart = first.high < last.low or last.high < first.low
-    if not apart or abs(first.value - last.value) <= _DRIFT * first.value:
+    if not apart or abs(first.value - last.value) <= max(_DRIFT * abs(first.value), _NO_DRIFT):
         return None
     return first.value, last.value

@@ -21,6 +21,12 @@ _BOTH_ELSEWHERE = (
     "Launch call, operator and return of synchronize, which waits for every stream of the device."
 )
 
+_IN_CALLER = "The operator, which runs in the calling thread: no synchronize changes that."
+_EVENTS_IN_CALLER = (
+    "The calling thread between two events: the operator ran there, and nothing of it on the"
+    " stream."
+)
+
 
 class Explainer:
     """Reads one session's measurements of one operator and size against each other.
@@ -37,7 +43,7 @@ class Explainer:
         self._measurements = measurements
         self._operator = max(estimate.net.value, 0.0)
         self._floor = max(estimate.floor.pair_seconds, 0.0)
-        self._elsewhere = estimate.reading.method is Method.ELSEWHERE
+        self._method = estimate.reading.method
         self._warmup = warmup
 
     def excess(self, measurement: Measurement) -> float:
@@ -51,11 +57,14 @@ class Explainer:
 
     def sentence(self, measurement: Measurement) -> str:
         """Return what the measurement's clock saw."""
+        if self._method is Method.CALLER:
+            return _IN_CALLER if measurement.clock.on_host else _EVENTS_IN_CALLER
+        elsewhere = self._method is Method.ELSEWHERE
         if not measurement.clock.on_host:
-            return _EVENTS_ELSEWHERE if self._elsewhere else self._events(measurement)
+            return _EVENTS_ELSEWHERE if elsewhere else self._events(measurement)
         if not measurement.mode.second_sync:
             return self._launch_alone(measurement)
-        if self._elsewhere:
+        if elsewhere:
             return _BOTH_ELSEWHERE
         if measurement.mode.first_sync:
             return self._both_on_host(measurement)
@@ -88,7 +97,7 @@ class Explainer:
         difference = self.difference(measurement)
         if measurement.backlog is None:
             apart = difference is not None and abs(difference) > _ALIKE * measurement.summary.median
-            how_far = f" (apart by {duration(abs(difference or 0.0))}, noise)" if apart else ""
+            how_far = f" (but {duration(abs(difference or 0.0))} apart)" if apart else ""
             return (
                 f"As with both{how_far}: nothing waited but for the operator"
                 f"{self._first(measurement)}."

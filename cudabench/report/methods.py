@@ -10,6 +10,7 @@ from rich.text import Text
 
 from cudabench.consensus import SECOND_OPINIONS, Panel, panels
 from cudabench.records import (
+    L2,
     Estimate,
     Measurement,
     Method,
@@ -58,6 +59,8 @@ def methods_report(session: Session, width: int) -> Iterator[RenderableType]:
             yield ""
         yield from _findings(panel, estimate, session)
         yield ""
+    if not any(estimate.reading.l2 is L2.WARM for estimate in session.estimates):
+        yield "The eight modes leave the cache warm: they stand in the table of --l2 warm or both."
     yield from clock_doubts(session)
 
 
@@ -66,8 +69,8 @@ def _rows(panel: Panel, estimate: Estimate, session: Session) -> Iterator[_Row]:
     yield _Row("cudabench's own", panel.own, "", bound)
     for opinion in panel.opinions:
         yield _Row(_NAMES[opinion.opinion], panel.figure(opinion), cause(panel, opinion))
-    if panel.l2 is not session.readings[0].l2:
-        return  # the modes leave the cache warm, and one table of them is enough
+    if panel.l2 is not L2.WARM:
+        return  # the modes leave the cache warm
     modes = [m for m in session.measurements if m.operator == panel.operator]
     explainer = Explainer(modes, estimate, session.loop.warmup)
     for m in modes:
@@ -147,7 +150,7 @@ def cause(panel: Panel, opinion: SecondOpinion) -> str:
         return "Its events are on the current stream, and nothing of the operator ran there."
     if opinion.opinion is Opinion.CUPTI and panel.observer:
         return _observed(panel.observer, seconds - consensus)
-    return _CAUSES.get((opinion.opinion, seconds > consensus), "Unexplained.")
+    return _CAUSES.get((opinion.opinion, panel.l2, seconds > consensus), "Unexplained.")
 
 
 def _observed(observer: Observer, difference: float) -> str:
@@ -157,28 +160,33 @@ def _observed(observer: Observer, difference: float) -> str:
         f"the same event pairs read {duration(outside)} outside the profiler and"
         f" {duration(inside)} inside"
     )
-    if observer.effect * difference > 0 and abs(observer.effect) >= abs(difference) / 2:
+    if difference > 0 and observer.effect >= difference / 2:
         return f"The profiler slows it: {pairs}. CUPTI is right for the run that it saw."
-    return f"Unexplained; it is not the profiler that slows it: {pairs}."
+    return f"Unexplained; the profiler's own effect is not the cause: {pairs}."
 
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-# By method and whether its figure is above the consensus.
+_PAIRS_SHARE = "What any event pair reads beyond the kernel is still in it"
+_NEXT_LAUNCH = (
+    "From one launch to the next the device takes that much longer than with small ones, whose time"
+    " between is taken off."
+)
+_BEFORE_EACH = "The flush before each launch, whose time is taken off, overlaps with it."
+# By method, state of the cache, and whether its figure is above the consensus.
 _CAUSES = {
-    (Opinion.BATCH, True): (
-        "Back to back the device takes that much longer from one launch to the next than it does"
-        " with small ones, which are taken off."
+    (Opinion.BATCH, L2.WARM, True): _NEXT_LAUNCH,
+    (Opinion.GRAPH, L2.WARM, True): _NEXT_LAUNCH,
+    (Opinion.BATCH, L2.COLD, True): _NEXT_LAUNCH,
+    (Opinion.GRAPH, L2.COLD, True): _NEXT_LAUNCH,
+    (Opinion.BATCH, L2.COLD, False): _BEFORE_EACH,
+    (Opinion.GRAPH, L2.COLD, False): _BEFORE_EACH,
+    (Opinion.DO_BENCH, L2.WARM, True): f"{_PAIRS_SHARE}, and it flushes the L2 first.",
+    (Opinion.DO_BENCH, L2.COLD, True): f"{_PAIRS_SHARE}.",
+    (Opinion.DO_BENCH_CUDAGRAPH, L2.WARM, True): (
+        "What passes between two launches, and what a replay costs, are still in it."
     ),
-    (Opinion.GRAPH, True): "From one node to the next it takes longer than with small launches.",
-    (Opinion.DO_BENCH, True): (
-        "It flushes the L2 first, and its event pair on an idle stream holds the launch gap and"
-        " the pair's own share."
-    ),
-    (Opinion.DO_BENCH_CUDAGRAPH, True): "It times whole replays, with what a replay costs.",
-    (Opinion.DO_BENCH_CUDAGRAPH, False): "It leaves the L2 warm.",
-    (Opinion.BATCH, False): "Launches in a row leave the cache warm, or overlap.",
-    (Opinion.GRAPH, False): "Launches in a row leave the cache warm, or overlap.",
+    (Opinion.DO_BENCH_CUDAGRAPH, L2.COLD, False): "It leaves the L2 warm.",
 }
