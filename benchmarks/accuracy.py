@@ -30,7 +30,7 @@ from benchmarks import nvbench_peer
 from benchmarks.cases import EXPONENTS, OPERATORS
 from cudabench import estimate, opinions, runner
 from cudabench.kernels import Buffers, Launch, Operator
-from cudabench.records import L2, Floor, Method, Opinion, Reading, SecondOpinion
+from cudabench.records import L2, Floor, Method, Opinion, SecondOpinion
 from cudabench.runner import Bench
 from cudabench.stopping import StoppingRule
 
@@ -62,22 +62,14 @@ class Case:
         self.operator, self.n, self.l2 = operator, n, l2
         self._device, self._launch = bench.device, launch
         self._small, self._beside = small, beside
-        self._before = _before(bench, l2)
+        self._before = estimate.flush_for(bench.device, l2)
         self.row: dict[str, object] = {"operator": operator.name, "n": n, "l2": l2.value}
 
     def measure(self, rule: StoppingRule) -> None:
         """Take everything but what the profiler is needed for."""
         gross = estimate.read(self._device, self._launch, rule, self._small, self._before)
-        self._reading = Reading(
-            self.operator.name,
-            self.n,
-            self.operator.bytes_per_element * self.n,
-            self.l2,
-            gross.method,
-            gross.seconds,
-            gross.beside,
-            gross.stop,
-        )
+        bytes_moved = self.operator.bytes_per_element * self.n
+        self._reading = gross.reading(self.operator.name, self.n, bytes_moved, self.l2, None)
         self.row |= {"samples": len(gross.seconds), "stop": gross.stop.value}
         self._outside = estimate.pairs(self._device, self._launch, self._before)
         self._opinions = [self._opinion(opinion) for opinion in _SECOND]
@@ -119,10 +111,6 @@ class Case:
 
     def _net(self, opinion: SecondOpinion, floors: dict[L2, Floor]) -> float:
         return (opinion.net(floors[self.l2]) or math.nan) * _US
-
-
-def _before(bench: Bench, l2: L2) -> estimate.Flush | None:
-    return estimate.Flush(bench.device) if l2 is L2.COLD else None
 
 
 def main() -> None:
@@ -172,10 +160,16 @@ def of_nvbench() -> Callable[[Case], float | None]:
 def rows(nvbench: Callable[[Case], float | None]) -> Iterator[dict[str, object]]:
     """Yield a row for each case."""
     bench, rule = runner.open_bench("cuda", print), StoppingRule()
-    small = tuple(runner.floor_launches(bench).values())
+    small = tuple(bench.small.values())
     beside = {
         (opinion, l2): opinions.opinion_of(
-            opinion, bench.device, small[0], Method.HELD, 0.5, small, _before(bench, l2)
+            opinion,
+            bench.device,
+            small[0],
+            Method.HELD,
+            0.5,
+            small,
+            estimate.flush_for(bench.device, l2),
         )[1]
         for opinion in _SECOND
         for l2 in _STATES

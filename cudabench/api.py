@@ -9,7 +9,7 @@ import torch
 from cudabench import estimate, runner
 from cudabench.device import Launch
 from cudabench.errors import MeasurementWarning
-from cudabench.records import L2, Estimate, Floor, Reading
+from cudabench.records import L2, Estimate, Floor
 from cudabench.report.doubts import doubts
 from cudabench.runner import Bench
 from cudabench.stopping import StoppingRule
@@ -62,20 +62,10 @@ def measure(
     where = _current(device)
     bench, rule = _bench(where), StoppingRule(precision, max_time)
     with runner.failures_named(bench.device):
-        before = estimate.Flush(bench.device) if state is L2.COLD else None
-        small = tuple(runner.floor_launches(bench).values())
-        gross = estimate.read(bench.device, launch, rule, small, before)
-    reading = Reading(
-        operator=getattr(launch, "__name__", type(launch).__name__),
-        n=1,
-        bytes_moved=bytes_moved,
-        l2=state,
-        method=gross.method,
-        gross=gross.seconds,
-        beside=gross.beside,
-        stop=gross.stop,
-        clocks=bench.device.clocks(),
-    )
+        before = estimate.flush_for(bench.device, state)
+        gross = estimate.read(bench.device, launch, rule, tuple(bench.small.values()), before)
+    name = getattr(launch, "__name__", type(launch).__name__)
+    reading = gross.reading(name, 1, bytes_moved, state, bench.device.clocks())
     found = reading.estimate(_floor(where, state))
     for doubt in doubts(found, bench.device.properties):
         warnings.warn(doubt, MeasurementWarning, stacklevel=2)

@@ -31,8 +31,9 @@ from torch.profiler import ProfilerActivity, profile
 from cudabench import stats
 from cudabench.device import CudaDevice, Device, Launch
 from cudabench.errors import DeviceError
-from cudabench.placement import HOLD_LIMIT, method_of
-from cudabench.records import L2, Floor, Method, SmallLaunch, Stop
+from cudabench.pairs import Before, behind_hold, called, nothing, synchronized
+from cudabench.placement import method_of
+from cudabench.records import L2, ClockRates, Floor, Method, Reading, SmallLaunch, Stop
 from cudabench.stopping import StoppingRule
 
 _ROUND = 10
@@ -49,9 +50,6 @@ _PROFILED_RUNS = 50
 _MARK = "mark_kernel"  # kernels/hold.cu
 _EXPIRED_IN_A_ROW = 3
 
-# Queues what comes before each run and is not timed.
-Before = Callable[[], object]
-
 
 class HoldExpiredError(DeviceError):
     """The hold's limit ended it, several times in a row."""
@@ -67,6 +65,22 @@ class Gross(NamedTuple):
     beside: tuple[float, ...]
     stop: Stop
     method: Method
+
+    def reading(
+        self, operator: str, n: int, bytes_moved: int, l2: L2, clocks: ClockRates | None
+    ) -> Reading:
+        """Return them as the record of what they are samples of."""
+        return Reading(
+            operator=operator,
+            n=n,
+            bytes_moved=bytes_moved,
+            l2=l2,
+            method=self.method,
+            gross=self.seconds,
+            beside=self.beside,
+            stop=self.stop,
+            clocks=clocks,
+        )
 
 
 class Flush:
@@ -85,6 +99,11 @@ class Flush:
     def __call__(self) -> None:
         """Queue it."""
         self._buffer.zero_()
+
+
+def flush_for(device: Device, l2: L2) -> Flush | None:
+    """Return what brings about a state of the cache before a run; None where nothing need."""
+    return Flush(device) if l2 is L2.COLD else None
 
 
 def read(
@@ -126,9 +145,9 @@ def _read_held(
 ) -> Gross:
     for one in (*small, launch):
         first = _pair_behind_hold(device, one, before)  # what is to be loaded is loaded
-    short = first - _pair_behind_hold(device, _no_launch, before) < _SHORT
+    short = first - _pair_behind_hold(device, nothing, before) < _SHORT
     pairs = _PAIRS if short and device.coarse_events else 1
-    turns = itertools.cycle(small or (_no_launch,))
+    turns = itertools.cycle(small or (nothing,))
 
     def sample() -> tuple[float, float]:
         gross, beside = [], []
@@ -269,27 +288,16 @@ def _warm_up(sample: Callable[[], tuple[float, float]], until: float) -> None:
         before = now
 
 
-def _no_launch() -> None:
-    """Queue nothing."""
-
-
 def _pair_behind_hold(device: Device, launch: Launch, before: Before | None) -> float:
     """Return what one pair reads.
 
     Where the host was stopped for so long that the hold expired, the pair holds a launch gap and
     is taken again.
     """
-    start, end = device.event(), device.event()
     for _ in range(_EXPIRED_IN_A_ROW):
-        with device.held(HOLD_LIMIT) as hold:
-            if before:
-                before()
-            start.record()
-            launch()
-            end.record()
-        device.synchronize()
-        if not hold.expired():
-            return end.seconds_since(start)
+        seconds, expired = behind_hold(device, launch, before=before)
+        if not expired:
+            return seconds
     raise HoldExpiredError("the stream could not be held while one launch was queued")
 
 
@@ -307,19 +315,14 @@ def _between_events(device: Device, launch: Launch, before: Before | None) -> fl
 def _in_caller(_: Device, launch: Launch, before: Before | None) -> float:
     if before:
         before()
-    start = time.perf_counter_ns()
-    launch()
-    return (time.perf_counter_ns() - start) * 1e-9
+    return called(launch)
 
 
 def _elsewhere(device: Device, launch: Launch, before: Before | None) -> float:
     if before:
         before()
     device.synchronize()
-    start = time.perf_counter_ns()
-    launch()
-    device.synchronize()
-    return (time.perf_counter_ns() - start) * 1e-9
+    return synchronized(device, launch)
 
 
 _UNHELD = {

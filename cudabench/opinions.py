@@ -13,8 +13,8 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from cudabench.device import CudaDevice, Device, Launch
-from cudabench.estimate import Before, kernel_seconds, pairs
-from cudabench.placement import HOLD_LIMIT
+from cudabench.estimate import kernel_seconds, pairs
+from cudabench.pairs import Before, behind_hold, called
 from cudabench.records import Method, Opinion
 
 # The launches of a shorter and of a longer batch or graph: the slope between the two is one
@@ -103,7 +103,7 @@ def _batch(
     if method is Method.EVENTS:
         raise CannotSayError("it waits for its stream, so that no two launches follow each other")
     if method is Method.CALLER:
-        return tuple(_slopes(lambda count: _called(launch, count), max_time)), ()
+        return tuple(_slopes(lambda count: called(launch, count), max_time)), ()
 
     def span_of(work: Launch) -> _Span:
         return lambda count: _queued(device, work, count)
@@ -165,23 +165,10 @@ def _slopes(span: _Span, max_time: float) -> list[float]:
 
 def _queued(device: Device, work: Launch, count: int) -> float:
     """Return the seconds that an event pair reads around `count` works behind a held stream."""
-    start, end = device.event(), device.event()
-    with device.held(HOLD_LIMIT) as hold:
-        start.record()
-        for _ in range(count):
-            work()
-        end.record()
-    device.synchronize()
-    if hold.expired():
+    seconds, expired = behind_hold(device, work, count)
+    if expired:
         raise CannotSayError(f"{count} launches could not be queued behind a held stream")
-    return end.seconds_since(start)
-
-
-def _called(work: Launch, count: int) -> float:
-    start = time.perf_counter_ns()
-    for _ in range(count):
-        work()
-    return (time.perf_counter_ns() - start) * 1e-9
+    return seconds
 
 
 def _require_capture(device: CudaDevice, launch: Launch) -> None:

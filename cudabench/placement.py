@@ -6,14 +6,11 @@ stream and so for the hold's limit.
 """
 
 import math
-import time
 
 from cudabench.device import Device, Launch
+from cudabench.pairs import HOLD_LIMIT, behind_hold, nothing, synchronized
 from cudabench.records import Method
 
-# Longer than the host takes to queue one launch, short enough to find out that an operator waits
-# for its own stream.
-HOLD_LIMIT = 0.25
 # So many seconds' launches stand between a pair of events, but 5 to 50 of them; of an operator
 # that takes longer than that, one.
 _ENOUGH = 1e-3
@@ -34,7 +31,7 @@ def method_of(device: Device, launch: Launch) -> Method:
     """
     launch()  # may compile or load a module, for which some wait for the device
     device.synchronize()
-    once = min(_synchronized(device, launch) for _ in range(_TRIES))
+    once = min(synchronized(device, launch) for _ in range(_TRIES))
     count = 1 if once > _LONG else min(max(_FEWEST, math.ceil(_ENOUGH / once)), _MOST)
     limit = HOLD_LIMIT + 2 * count * once
     if device.queued() is not None and not _queues(device, launch):
@@ -43,15 +40,15 @@ def method_of(device: Device, launch: Launch) -> Method:
     spans = _unexpired(device, launch, count, limit) or _unexpired(device, launch, 1, limit)
     if not spans:
         return Method.EVENTS
-    nothing = min(_behind_hold(device, _no_launch, 1, limit)[0] for _ in range(_TRIES))
-    if device.queued() is None and min(spans) <= _EMPTY * nothing:
+    empty = min(behind_hold(device, nothing, limit=limit)[0] for _ in range(_TRIES))
+    if device.queued() is None and min(spans) <= _EMPTY * empty:
         return Method.ELSEWHERE
     return Method.HELD
 
 
 def _unexpired(device: Device, launch: Launch, count: int, limit: float) -> list[float]:
     """Return the spans of the tries whose hold did not expire."""
-    tries = [_behind_hold(device, launch, count, limit) for _ in range(_TRIES)]
+    tries = [behind_hold(device, launch, count, limit=limit) for _ in range(_TRIES)]
     return [span for span, expired in tries if not expired]
 
 
@@ -60,26 +57,3 @@ def _queues(device: Device, launch: Launch) -> bool:
     before = device.queued()
     launch()
     return device.queued() != before
-
-
-def _no_launch() -> None:
-    """Queue nothing."""
-
-
-def _synchronized(device: Device, launch: Launch) -> float:
-    start = time.perf_counter_ns()
-    launch()
-    device.synchronize()
-    return (time.perf_counter_ns() - start) * 1e-9
-
-
-def _behind_hold(device: Device, launch: Launch, count: int, limit: float) -> tuple[float, bool]:
-    """Return the seconds from before to after `count` launches, and whether the hold expired."""
-    start, end = device.event(), device.event()
-    with device.held(limit) as hold:
-        start.record()
-        for _ in range(count):
-            launch()
-        end.record()
-    device.synchronize()
-    return end.seconds_since(start), hold.expired()

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from itertools import compress, product
+from functools import cached_property
+from itertools import product
 
 import torch
 
@@ -18,7 +19,6 @@ from cudabench import estimate, handover, opinions, timing
 from cudabench.device import CudaDevice, Device, HostDevice, cuda_capability
 from cudabench.device.system import system_text
 from cudabench.errors import BadInputError, DeviceError
-from cudabench.estimate import Before
 from cudabench.kernels import (
     ADD2,
     ADD_OUT,
@@ -33,6 +33,7 @@ from cudabench.kernels import (
     stamp_launch,
     toolchain,
 )
+from cudabench.pairs import Before, nothing
 from cudabench.records import (
     BOTH,
     L2,
@@ -76,6 +77,21 @@ class Bench:
     device: Device
     library: Library
     tools: Toolchain
+
+    @cached_property
+    def small(self) -> Mapping[tuple[str, int], Launch]:
+        """What queues add2 and PyTorch's add at a few small n, by operator and n: the floor's.
+
+        They go up to one of add2's blocks for each multiprocessor. On the host nothing tells how
+        much of a reading is the addition: one element takes least.
+        """
+        multiprocessors = self.device.properties.multiprocessors
+        sizes = (1, 2**10, 2**14, 2**10 * multiprocessors) if multiprocessors else (1,)
+        operators = (ADD2, ADD_OUT) if multiprocessors else (ADD2,)
+        return {
+            (operator.name, n): operator.bind(self.library, Buffers.random(self.device, n))
+            for operator, n in product(operators, sizes)
+        }
 
 
 def open_bench(spec: str, notify: Callable[[str], None]) -> Bench:
@@ -140,7 +156,7 @@ def run(
             samples = timing.measure(bench.device, subject.launch, BOTH, clock, loop)
             yield subject.measurement(clock, BOTH, samples)
             for l2 in caches:
-                yield subject.reading(l2, rule, _flush(bench.device, l2))
+                yield subject.reading(l2, rule, estimate.flush_for(bench.device, l2))
 
 
 def sync_modes(
@@ -182,9 +198,7 @@ def sync_modes(
             if queue:
                 yield add2.reading(L2.BACKLOG, rule, queue)
             for clock, mode in product(clocks, MODES):
-                samples = timing.measure(
-                    device, add2.launch, mode, clock, loop, queue or timing.no_backlog
-                )
+                samples = timing.measure(device, add2.launch, mode, clock, loop, queue or nothing)
                 yield add2.measurement(clock, mode, samples, backlog)
 
 
@@ -213,7 +227,7 @@ def methods(
                 samples = timing.measure(device, subject.launch, mode, clock, loop)
                 yield subject.measurement(clock, mode, samples)
             for l2 in caches:
-                before = _flush(device, l2)
+                before = estimate.flush_for(device, l2)
                 reading = subject.reading(l2, rule, before)
                 yield reading
                 for opinion in (one for one in Opinion if one is not Opinion.CUPTI):
@@ -232,42 +246,26 @@ def floors(bench: Bench, taken: Sequence[Taken], rule: StoppingRule) -> list[Flo
     The profiler runs for it, and may slow what is measured afterwards.
     """
     read = {one.l2 for one in taken if isinstance(one, Reading)}
-    wanted = (L2.WARM in read, bool(read & {L2.COLD, L2.BACKLOG}))
-    return floors_in(bench, list(compress((L2.WARM, L2.COLD), wanted)), rule)
+    if L2.BACKLOG in read:
+        read.add(L2.COLD)
+    return floors_in(bench, [l2 for l2 in (L2.WARM, L2.COLD) if l2 in read], rule)
 
 
 def floors_in(bench: Bench, states: Sequence[L2], rule: StoppingRule) -> list[Floor]:
     """Return the floor in each state of the cache."""
     with failures_named(bench.device):
-        small = floor_launches(bench)
         return [
-            estimate.floor(bench.device, small, rule, l2, _flush(bench.device, l2)) for l2 in states
+            estimate.floor(
+                bench.device, bench.small, rule, l2, estimate.flush_for(bench.device, l2)
+            )
+            for l2 in states
         ]
-
-
-def floor_launches(bench: Bench) -> Mapping[tuple[str, int], Launch]:
-    """Return what queues add2 and PyTorch's add at a few small n, by operator and n.
-
-    They go up to one of add2's blocks for each multiprocessor. On the host nothing tells how much
-    of a reading is the addition: one element takes least.
-    """
-    multiprocessors = bench.device.properties.multiprocessors
-    sizes = (1, 2**10, 2**14, 2**10 * multiprocessors) if multiprocessors else (1,)
-    operators = (ADD2, ADD_OUT) if multiprocessors else (ADD2,)
-    return {
-        (operator.name, n): operator.bind(bench.library, Buffers.random(bench.device, n))
-        for operator, n in product(operators, sizes)
-    }
 
 
 def _about(reading: Reading) -> float:
     """Return about how many seconds an operator takes, before its floor is known."""
     taken_off = statistics.median(reading.beside) if reading.beside else 0.0
     return max(statistics.median(reading.gross) - taken_off, 0.0)
-
-
-def _flush(device: Device, l2: L2) -> estimate.Flush | None:
-    return estimate.Flush(device) if l2 is L2.COLD else None
 
 
 @dataclass(frozen=True)
@@ -279,14 +277,12 @@ class _Subject:
     n: int
     launch: Launch
     correct: bool
-    small: Mapping[tuple[str, int], Launch]
 
     @classmethod
     def of(cls, bench: Bench, operator: Operator, buffers: Buffers) -> "_Subject":
         launch = operator.bind(bench.library, buffers)
         correct = is_correct(bench.device, launch, buffers)
-        small = floor_launches(bench)
-        return cls(bench, operator, buffers.a.numel(), launch, correct, small)
+        return cls(bench, operator, buffers.a.numel(), launch, correct)
 
     def measurement(
         self, clock: Clock, mode: Mode, samples: Sequence[Sample], backlog: Backlog | None = None
@@ -303,20 +299,10 @@ class _Subject:
         )
 
     def reading(self, l2: L2, rule: StoppingRule, before: Before | None = None) -> Reading:
-        gross = estimate.read(
-            self.bench.device, self.launch, rule, tuple(self.small.values()), before
-        )
-        return Reading(
-            operator=self.operator.name,
-            n=self.n,
-            bytes_moved=self.operator.bytes_per_element * self.n,
-            l2=l2,
-            method=gross.method,
-            gross=gross.seconds,
-            beside=gross.beside,
-            stop=gross.stop,
-            clocks=self.bench.device.clocks(),
-        )
+        device, small = self.bench.device, tuple(self.bench.small.values())
+        gross = estimate.read(device, self.launch, rule, small, before)
+        bytes_moved = self.operator.bytes_per_element * self.n
+        return gross.reading(self.operator.name, self.n, bytes_moved, l2, device.clocks())
 
     def pairs(self, method: Method, before: Before | None) -> tuple[float, ...]:
         """Return event pairs to hold against those in the profiler, where there is one."""
@@ -334,7 +320,7 @@ class _Subject:
                 self.launch,
                 method,
                 rule.max_time,
-                tuple(self.small.values()),
+                tuple(self.bench.small.values()),
                 before,
             )
         except (opinions.CannotSayError, DeviceError, RuntimeError) as error:

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 
 from cudabench.device import Device, Event, Launch
 from cudabench.errors import EventNotReadyError
+from cudabench.pairs import nothing
 from cudabench.records import Clock, Loop, Mode, Sample
 
 BACKLOG_LAUNCHES = 10
@@ -25,10 +26,6 @@ _HOST_CLOCKS: dict[Clock, tuple[Callable[[], float], float]] = {
     Clock.TIME: (time.time, 1.0),
     Clock.PERF_COUNTER: (time.perf_counter_ns, 1e-9),
 }
-
-
-def no_backlog() -> None:
-    """Queue nothing."""
 
 
 def backlog_of(launch: Launch) -> Callable[[], None]:
@@ -66,7 +63,7 @@ def measure(
     mode: Mode,
     clock: Clock,
     loop: Loop,
-    queue_backlog: Callable[[], None] = no_backlog,
+    queue_backlog: Callable[[], None] = nothing,
 ) -> tuple[Sample, ...]:
     """Return the raw samples of one mode on one clock, in seconds, in the order taken.
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from cudabench import estimate, placement, runner, stats
+from cudabench import estimate, pairs, runner, stats
 from cudabench.device import CudaDevice, Device, Launch
 from cudabench.errors import DeviceError
 from cudabench.kernels import ADD_OUT, Buffers
@@ -23,14 +23,13 @@ def net(bench: Bench, n: int, floor: Floor) -> float:
 
 
 def read(bench: Bench, name: str, n: int, launch: Launch, rule: StoppingRule) -> Reading:
-    small = tuple(runner.floor_launches(bench).values())
-    gross, beside, stop, method = estimate.read(bench.device, launch, rule, small)
-    return Reading(name, n, 12 * n, L2.WARM, method, gross, beside, stop)
+    gross = estimate.read(bench.device, launch, rule, tuple(bench.small.values()))
+    return gross.reading(name, n, 12 * n, L2.WARM, None)
 
 
 @pytest.fixture
 def floor(bench: Bench) -> Floor:
-    return estimate.floor(bench.device, runner.floor_launches(bench), RULE, L2.WARM)
+    return estimate.floor(bench.device, bench.small, RULE, L2.WARM)
 
 
 def test_the_operators_time_grows_with_n(bench: Bench, floor: Floor) -> None:
@@ -65,7 +64,7 @@ def test_cold_is_slower_and_the_flush_is_not_charged(bench: Bench) -> None:
 
 def seconds(device: Device, flush: estimate.Flush) -> float:
     """How long the flush itself takes, by the host's clock."""
-    return min(placement._synchronized(device, flush) for _ in range(5))
+    return min(pairs.synchronized(device, flush) for _ in range(5))
 
 
 def test_the_floor_is_positive_and_below_what_it_was_read_from(floor: Floor) -> None:

@@ -70,7 +70,7 @@ def cuda() -> Bench:
 
 @pytest.mark.gpu
 def test_batch_graph_and_cupti_agree(cuda: Bench) -> None:
-    small = tuple(runner.floor_launches(cuda).values())
+    small = tuple(cuda.small.values())
     launch = ADD_OUT.bind(cuda.library, Buffers.random(cuda.device, 2**20))
     rule = StoppingRule()
     floor = runner.floors_in(cuda, [L2.WARM], rule)[0]

@@ -5,6 +5,7 @@ import gc
 import pytest
 
 from cudabench import runner, timing
+from cudabench.pairs import nothing
 from cudabench.records import BOTH, FIRST_ONLY, MODES, NEITHER, SECOND_ONLY, Clock, Loop, Mode
 from cudabench.runner import Bench
 from tests.conftest import bound_add2
@@ -15,7 +16,7 @@ HOST_CLOCKS = (Clock.TIME, Clock.PERF_COUNTER)
 
 def median(bench: Bench, n: int, mode: Mode, clock: Clock, backlog: bool = False) -> float:
     launch, _ = bound_add2(bench, n)
-    queue = timing.backlog_of(launch) if backlog else timing.no_backlog
+    queue = timing.backlog_of(launch) if backlog else nothing
     samples = timing.measure(bench.device, launch, mode, clock, Loop(), queue)
     return sorted(sample.seconds for sample in samples)[5]
 

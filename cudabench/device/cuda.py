@@ -55,7 +55,8 @@ class CudaDevice:
         self._index = index
         self._library = bound(ctypes.CDLL(str(library)), {**HOLD, **CUDA})
         self._hold = Hold(self._library, pinned=True)
-        self._stream = torch.cuda.Stream(index)  # type: ignore[no-untyped-call] # non-blocking: it does not wait for the default
+        # PyTorch's streams do not block: it does not wait for the default one.
+        self._stream = torch.cuda.Stream(index)  # type: ignore[no-untyped-call]
         self._nvml = NvmlDevice.of(torch.cuda.get_device_properties(index))
         self.properties = self._read_properties()
 

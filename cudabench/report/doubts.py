@@ -10,7 +10,7 @@ _DRIFT, _NO_DRIFT = 0.03, 0.1e-6
 _THIRD_AT_LEAST = 6  # fewer have no interval
 _STEADY_CLOCK = 0.02
 # NVML's reasons that make a device slower than it is set to be.
-THROTTLED = {
+_THROTTLED = {
     "software power cap",
     "hardware slowdown",
     "software thermal",
@@ -90,8 +90,8 @@ def clock_doubts(session: Session) -> Iterator[str]:
     if not seen:
         yield "Clocks and throttling: unknown, NVML does not tell them."
         return
-    slowed = [clocks for clocks in seen if THROTTLED & set(clocks.throttle_reasons)]
-    reasons = sorted({r for clocks in slowed for r in clocks.throttle_reasons} & THROTTLED)
+    slowed = [clocks for clocks in seen if _THROTTLED & set(clocks.throttle_reasons)]
+    reasons = sorted({r for clocks in slowed for r in clocks.throttle_reasons} & _THROTTLED)
     if slowed:
         yield (
             f"THROTTLED: the device was slowed down ({', '.join(reasons)}) after {len(slowed)} of"
