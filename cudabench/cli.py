@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import RenderableType
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from cudabench import __version__, store
 from cudabench.errors import BadInputError, CudabenchError
+from cudabench.ranges import NO_RANGES, NoRanges, nvtx_ranges, torch_ranges
 from cudabench.records import L2, MODES, Clock, Loop, Opinion, Session, new_session_id
 from cudabench.report.console import Messages, output
 from cudabench.report.methods import methods_report
@@ -23,6 +24,7 @@ from cudabench.store import Destination
 from cudabench.units import parse_count, parse_device
 
 if TYPE_CHECKING:
+    from cudabench.profile import Outputs, Profile
     from cudabench.runner import Bench, Taken
 
 _DEBUG = "cudabench.debug"
@@ -154,6 +156,38 @@ MaxTime = Annotated[
     float,
     typer.Option("--max-time", metavar="SECONDS", help="Or until this is spent on an operator."),
 ]
+Nvtx = Annotated[
+    bool,
+    typer.Option("--nvtx", help="Name the steps of each iteration with NVTX, for a profiler."),
+]
+TorchTrace = Annotated[
+    Path | None,
+    typer.Option(
+        "--torch-trace",
+        metavar="FILE",
+        help="Record the iterations with torch.profiler; FILE is a Chrome trace.",
+    ),
+]
+OutputFolder = Annotated[
+    Path, typer.Option("--output", metavar="DIR", help="Folder for all files.")
+]
+NsysPath = Annotated[
+    str | None,
+    typer.Option(
+        "--nsys", metavar="FILE", help="Which nsys (default: NSYS, or the newest there is)."
+    ),
+]
+ImporterPath = Annotated[
+    str | None,
+    typer.Option("--importer", metavar="FILE", help="Which QdstrmImporter (default: beside nsys)."),
+]
+Scrub = Annotated[
+    bool,
+    typer.Option(
+        "--scrub", help="Write a SQLite, too, that holds the activity and nothing private."
+    ),
+]
+Open = Annotated[bool, typer.Option("--open", help="Show the page in a browser.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Only the tables, and errors.")]
 Debug = Annotated[
     bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_remember_debug)
@@ -188,6 +222,8 @@ def run(
     out: OutFolder = Path("results"),
     csv: CsvFile = None,
     json: JsonFile = None,
+    nvtx: Nvtx = False,
+    torch_trace: TorchTrace = None,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
@@ -199,10 +235,13 @@ def run(
         from cudabench import runner
 
         operators = runner.operators_named(operator, bench.device.properties.kind)
-        return runner.run(bench, operators, request.n, clock, request.loop, caches, request.rule)
+        ranges = _ranges(nvtx, torch_trace)
+        return runner.run(
+            bench, operators, request.n, clock, request.loop, caches, request.rule, ranges
+        )
 
     session = _recorded(request, measure, total=(len(operator) or 3) * (1 + len(caches)))
-    _report(request, session, run_report(session))
+    _report(request, session)
 
 
 @app.command()
@@ -224,6 +263,8 @@ def sync_modes(
     out: OutFolder = Path("results"),
     csv: CsvFile = None,
     json: JsonFile = None,
+    nvtx: Nvtx = False,
+    torch_trace: TorchTrace = None,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
@@ -237,11 +278,14 @@ def sync_modes(
     def measure(bench: "Bench") -> "Iterator[Taken]":
         from cudabench import runner
 
-        return runner.sync_modes(bench, request.n, clocks, backlogs, request.loop, request.rule)
+        ranges = _ranges(nvtx, torch_trace)
+        return runner.sync_modes(
+            bench, request.n, clocks, backlogs, request.loop, request.rule, ranges
+        )
 
     situations = len(MODES) * len(clocks) * len(backlogs)
     session = _recorded(request, measure, total=2 + any(backlogs) + situations)
-    _report(request, session, sync_modes_report(session, output().width))
+    _report(request, session)
 
 
 @app.command()
@@ -275,12 +319,151 @@ def methods(
     # The eight modes; and in each state of the cache a reading, the opinions, the observer.
     each = 2 * len(MODES) + len(caches) * (2 + len(Opinion))
     session = _recorded(request, measure, total=len(operator) * each)
-    _report(request, session, methods_report(session, output().width))
+    _report(request, session)
+
+
+class Engine(str, Enum):
+    """The values of --engine."""
+
+    AUTO = "auto"
+    NSYS = "nsys"
+    TORCH = "torch"
+
+
+_BEHIND_DASHES = "cudabench.behind_dashes"
+# How each command's session is printed.
+_REPORTS: dict[str, Callable[[Session], Iterable[RenderableType]]] = {
+    "run": run_report,
+    "sync-modes": lambda session: sync_modes_report(session, output().width),
+    "methods": lambda session: methods_report(session, output().width),
+}
+_PROFILED = ("run", "sync-modes")
+
+
+class _WithDashes(TyperCommand):
+    """Keeps what stands behind `--` apart: options of another program."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take it off."""
+        place = args.index("--") if "--" in args else len(args)
+        ctx.meta[_BEHIND_DASHES] = args[place + 1 :]
+        return super().parse_args(ctx, args[:place])
+
+
+@app.command(
+    cls=_WithDashes, context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
+)
+def profile(
+    context: typer.Context,
+    engine: Annotated[
+        Engine,
+        typer.Option(
+            "--engine",
+            metavar="ENGINE",
+            help="nsys, torch (torch.profiler), or auto: nsys where there is one.",
+        ),
+    ] = Engine.AUTO,
+    out: OutputFolder = Path("results"),
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep what the profiler itself wrote.")
+    ] = False,
+    open_page: Open = False,
+    scrub: Scrub = False,
+    nsys: NsysPath = None,
+    importer: ImporterPath = None,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Record a command under Nsight Systems and show what ran when, mode by mode.
+
+    cudabench profile [OPTIONS] [run|sync-modes OPTIONS] [-- OPTIONS OF nsys profile]
+
+    Without a command it is sync-modes.
+    """
+    command = _profiled(context)
+    name, messages = new_session_id("profile"), Messages(quiet)
+    destination = Destination.of(out, name, None, None)
+    destination.require_writable()
+    with messages.waiting("profiling") as say:
+        from cudabench import profile as profiling
+
+        outputs = profiling.Outputs(out, name, keep, scrub, open_page)
+        tools = profiling.Tools(nsys, importer)
+        behind = context.meta[_BEHIND_DASHES]
+        done = profiling.profile(command, engine.value, tools, behind, outputs, say)
+    if done.session:
+        store.write(done.session, destination)
+        _print(_REPORTS[command[0]](done.session))
+    _show(done, outputs, messages, destination.paths())
+    if done.exit_code:
+        raise typer.Exit(done.exit_code)
+
+
+@app.command()
+def timeline(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="A .nsys-rep, .qdrep, .qdstrm or nsys's .sqlite; or torch.profiler's .json."
+        ),
+    ],
+    out: OutputFolder = Path("results"),
+    open_page: Open = False,
+    scrub: Scrub = False,
+    nsys: NsysPath = None,
+    importer: ImporterPath = None,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Show what ran when in a file that a profiler left, ours or anyone's."""
+    name, messages = new_session_id("timeline"), Messages(quiet)
+    Destination.of(out, name, None, None).require_writable()
+    with messages.waiting("reading") as say:
+        from cudabench import profile as profiling
+
+        outputs = profiling.Outputs(out, name, scrub=scrub, open=open_page)
+        done = profiling.timeline(file, profiling.Tools(nsys, importer), outputs, say)
+    _show(done, outputs, messages)
 
 
 def main() -> None:
     """Run the command line."""
     app()
+
+
+def _profiled(context: typer.Context) -> list[str]:
+    """Return the command to profile, once its own parser has accepted its options."""
+    words = context.args
+    name, *options = words if words and not words[0].startswith("-") else ["sync-modes", *words]
+    if name not in _PROFILED:
+        raise BadInputError(f"cannot profile {name!r}", f"Use one of {', '.join(_PROFILED)}")
+    commands: Any = context.parent.command if context.parent else None
+    parsed = commands.commands[name].make_context(name, list(options), parent=context.parent)
+    for option in ("out", "csv", "json", "nvtx", "torch_trace"):
+        if parsed.get_parameter_source(option).name == "COMMANDLINE":
+            raise BadInputError(
+                f"--{option.replace('_', '-')} is not for a profiled command",
+                "Use --output for all files",
+            )
+    return [name, *options]
+
+
+def _show(
+    done: "Profile", outputs: "Outputs", messages: Messages, written: Iterable[Path] = ()
+) -> None:
+    """Print the timelines and tables, and write their files."""
+    from cudabench import profile as profiling
+    from cudabench.report.profile import profile_report
+
+    _print(profile_report(done.trace, done.iterations, output().width))
+    for path in (*written, *profiling.write(done, outputs)):
+        messages.note(f"wrote {path}")
+
+
+def _print(renderables: Iterable[RenderableType]) -> None:
+    console = output()
+    for renderable in renderables:
+        console.print(renderable)
 
 
 @dataclass(frozen=True)
@@ -343,6 +526,15 @@ def _request(
     )
 
 
+def _ranges(nvtx: bool, torch_trace: Path | None) -> NoRanges:
+    """Return what tells the profiler that was asked for."""
+    if nvtx and torch_trace:
+        raise BadInputError("--nvtx and --torch-trace exclude each other", "Use one of them")
+    if nvtx:
+        return nvtx_ranges()
+    return torch_ranges(torch_trace) if torch_trace else NO_RANGES
+
+
 def _recorded(
     request: _Request,
     measure: "Callable[[Bench], Iterator[Taken]]",
@@ -362,11 +554,9 @@ def _recorded(
         return recorder.session(taken, runner.floors(bench, taken, request.rule))
 
 
-def _report(request: _Request, session: Session, renderables: Iterable[RenderableType]) -> None:
+def _report(request: _Request, session: Session) -> None:
     """Print the session, write it, and exit with 1 where a result was wrong."""
-    console = output()
-    for renderable in renderables:
-        console.print(renderable)
+    _print(_REPORTS[request.command](session))
     store.write(session, request.destination)
     for path in request.destination.paths():
         request.messages.note(f"wrote {path}")

@@ -32,6 +32,10 @@ class BuildError(CudabenchError):
     """A kernel that could not be compiled or loaded."""
 
 
+class ProfilerError(CudabenchError):
+    """A profiler, or what one wrote, that cannot be used."""
+
+
 class EventNotReadyError(Exception):
     """An event was read before the stream had passed it, or was never recorded."""
 

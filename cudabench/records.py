@@ -16,6 +16,9 @@ from cudabench import stats
 # 4: floors of two operators; floors of opinions; how long the first synchronize of a sample waited.
 SCHEMA_VERSION = 4
 
+# How every table and file names the CPU behind a stream.
+HOST_LABEL = "host (CPU stream, no CUDA)"
+
 
 class Clock(str, Enum):
     """What a timed region is read from."""

@@ -6,11 +6,12 @@ import shlex
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cached_property
 from itertools import product
+from typing import NamedTuple
 
 import torch
 
@@ -34,6 +35,14 @@ from cudabench.kernels import (
     toolchain,
 )
 from cudabench.pairs import Before, nothing
+from cudabench.ranges import (
+    NO_RANGES,
+    ModeName,
+    NoRanges,
+    OperatorName,
+    launched_mark,
+    reading_mark,
+)
 from cudabench.records import (
     BOTH,
     L2,
@@ -51,7 +60,6 @@ from cudabench.records import (
     Observer,
     Opinion,
     Reading,
-    Sample,
     SecondOpinion,
     Session,
 )
@@ -140,23 +148,24 @@ def run(
     loop: Loop,
     caches: Sequence[L2],
     rule: StoppingRule,
+    ranges: NoRanges = NO_RANGES,
 ) -> Iterator[Taken]:
     """Yield each operator at `n` elements.
 
-    Its result is compared with PyTorch's first. Then come its samples with both synchronizes, and
-    its accurate reading in each state of the cache.
+    Its result is compared with PyTorch's first. Then come the samples with both synchronizes of
+    all, and each one's accurate reading in each state of the cache.
 
     Raises:
         DeviceError: The buffers do not fit the device's memory, or its work failed.
     """
     with failures_named(bench.device):
         buffers = _buffers(bench.device, n, _BUFFERS_AT_ONCE)
-        for operator in operators:
-            subject = _Subject.of(bench, operator, buffers)
-            samples = timing.measure(bench.device, subject.launch, BOTH, clock, loop)
-            yield subject.measurement(clock, BOTH, samples)
-            for l2 in caches:
-                yield subject.reading(l2, rule, estimate.flush_for(bench.device, l2))
+        subjects = [_Subject.of(bench, operator, buffers) for operator in operators]
+        with ranges.capture():
+            for subject in subjects:
+                yield subject.measurement(clock, BOTH, loop, ranges=ranges)
+        for subject, l2 in product(subjects, caches):
+            yield subject.reading(l2, rule, estimate.flush_for(bench.device, l2))
 
 
 def sync_modes(
@@ -166,8 +175,9 @@ def sync_modes(
     backlogs: Sequence[bool],
     loop: Loop,
     rule: StoppingRule,
+    ranges: NoRanges = NO_RANGES,
 ) -> Iterator[Taken]:
-    """Yield add2 at `n` elements: its accurate reading, then the four modes on each clock.
+    """Yield add2 at `n` elements: its accurate readings, then the four modes on each clock.
 
     What the modes' readings are made of comes with them: how long the way to the device and back
     takes, and the operator's own time behind the backlog.
@@ -179,6 +189,7 @@ def sync_modes(
         backlogs: False for an idle stream, True for one with work queued before each iteration.
         loop: How many iterations.
         rule: When the accurate reading is good enough.
+        ranges: Tells a profiler of the modes.
 
     Raises:
         DeviceError: The buffers do not fit the device's memory, or its work failed.
@@ -193,13 +204,12 @@ def sync_modes(
         stamps = torch.zeros(2, dtype=torch.int64, device=device.torch_device)
         stamp = stamp_launch(bench.library, stamps, _about(reading))
         yield handover.measure(device, stamp, stamps)
-        for wanted in backlogs:
-            backlog, queue = _backlog(bench, n, add2.launch) if wanted else (None, None)
-            if queue:
-                yield add2.reading(L2.BACKLOG, rule, queue)
-            for clock, mode in product(clocks, MODES):
-                samples = timing.measure(device, add2.launch, mode, clock, loop, queue or nothing)
-                yield add2.measurement(clock, mode, samples, backlog)
+        backlog = _backlog(bench, n, add2.launch) if any(backlogs) else None
+        if backlog:
+            yield add2.reading(L2.BACKLOG, rule, backlog.queue)
+        with ranges.capture():
+            for wanted, clock, mode in product(backlogs, clocks, MODES):
+                yield add2.measurement(clock, mode, loop, backlog if wanted else None, ranges)
 
 
 def methods(
@@ -224,8 +234,7 @@ def methods(
         for operator in operators:
             subject = _Subject.of(bench, operator, buffers)
             for clock, mode in product((Clock.TIME, Clock.EVENT), MODES):
-                samples = timing.measure(device, subject.launch, mode, clock, loop)
-                yield subject.measurement(clock, mode, samples)
+                yield subject.measurement(clock, mode, loop)
             for l2 in caches:
                 before = estimate.flush_for(device, l2)
                 reading = subject.reading(l2, rule, before)
@@ -285,17 +294,31 @@ class _Subject:
         return cls(bench, operator, buffers.a.numel(), launch, correct)
 
     def measurement(
-        self, clock: Clock, mode: Mode, samples: Sequence[Sample], backlog: Backlog | None = None
+        self,
+        clock: Clock,
+        mode: Mode,
+        loop: Loop,
+        backlog: "_QueuedBacklog | None" = None,
+        ranges: NoRanges = NO_RANGES,
     ) -> Measurement:
+        device, queue = self.bench.device, backlog.queue if backlog else nothing
+        with (
+            ranges.range(str(OperatorName(self.operator.name, self.n))),
+            ranges.range(str(ModeName(mode, clock, backlog is not None))),
+        ):
+            with device.logged() if ranges.told else nullcontext([]) as launches:
+                samples = timing.measure(device, self.launch, mode, clock, loop, queue, ranges)
+            for said in (*map(reading_mark, samples), *map(launched_mark, launches)):
+                ranges.mark(said)
         return Measurement(
             operator=self.operator.name,
             n=self.n,
             clock=clock,
             mode=mode,
-            backlog=backlog,
-            samples=tuple(samples),
+            backlog=backlog.record if backlog else None,
+            samples=samples,
             correct=self.correct,
-            clocks=self.bench.device.clocks(),
+            clocks=device.clocks(),
         )
 
     def reading(self, l2: L2, rule: StoppingRule, before: Before | None = None) -> Reading:
@@ -401,8 +424,15 @@ def _buffers(device: Device, n: int, at_once: int) -> Buffers:
     return Buffers.random(device, n)
 
 
-def _backlog(bench: Bench, n: int, launch: Launch) -> tuple[Backlog, Callable[[], None]]:
-    """Return a backlog that lasts about ten times the operator, and what queues it.
+class _QueuedBacklog(NamedTuple):
+    """A backlog, and what queues it."""
+
+    record: Backlog
+    queue: Callable[[], None]
+
+
+def _backlog(bench: Bench, n: int, launch: Launch) -> _QueuedBacklog:
+    """Return a backlog that lasts about ten times the operator.
 
     It is launches of the operator on buffers of their own. Where those are over before the host
     has queued the next one, no number of them is a backlog: the buffers then double until the
@@ -417,7 +447,7 @@ def _backlog(bench: Bench, n: int, launch: Launch) -> tuple[Backlog, Callable[[]
         queue = timing.backlog_of(ADD2.bind(bench.library, Buffers.random(device, elements)))
         lasts = timing.backlog_seconds(device, queue)
         if lasts >= wanted or Buffers.bytes_needed(2 * elements) > device.free_bytes():
-            return Backlog(timing.BACKLOG_LAUNCHES, elements, lasts), queue
+            return _QueuedBacklog(Backlog(timing.BACKLOG_LAUNCHES, elements, lasts), queue)
         elements *= 2
 
 

@@ -14,7 +14,7 @@ from cudabench import stats
 from cudabench.budget import Part, budget
 from cudabench.consensus import panels
 from cudabench.errors import BadInputError
-from cudabench.records import Measurement, Session
+from cudabench.records import SCHEMA_VERSION, Measurement, Session
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,10 +91,36 @@ def write(session: Session, destination: Destination) -> None:
     if destination.opinions:
         texts[destination.opinions] = opinions_frame(session).to_csv(index=False)
     for path, text in texts.items():
-        try:
-            _replace(path, text)
-        except (OSError, ValueError) as error:
-            raise _unwritable(path, error) from error
+        write_text(path, text)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Put a new file with `text` in the place of `path`, whole, in UTF-8.
+
+    Raises:
+        BadInputError: It could not be written; what was in its place is untouched.
+    """
+    try:
+        with _temporary(path) as temporary:
+            temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
+            temporary.replace(path.resolve())
+    except (OSError, ValueError) as error:
+        raise _unwritable(path, error) from error
+
+
+def read(path: Path) -> Session:
+    """Return the session in a JSON file of this version's schema.
+
+    Raises:
+        BadInputError: It is no such file.
+    """
+    import cattrs
+
+    try:
+        return cattrs.structure(json.loads(path.read_text(encoding="utf-8")), Session)
+    except (OSError, ValueError, cattrs.BaseValidationError) as error:
+        why = getattr(error, "strerror", None) or f"it is no session of schema {SCHEMA_VERSION}"
+        raise BadInputError(f"cannot read {path}: {why}") from error
 
 
 def samples_frame(session: Session) -> "pd.DataFrame":
@@ -239,13 +265,6 @@ def _try(path: Path) -> None:
         for folder in made:
             with suppress(OSError):
                 folder.rmdir()
-
-
-def _replace(path: Path, text: str) -> None:
-    """Put a new file with `text` in the place of `path`, whole."""
-    with _temporary(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
-        temporary.replace(path.resolve())
 
 
 @contextmanager

@@ -11,12 +11,14 @@ synchronize, which is there so that the pair can be read.
 import gc
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from cudabench.device import Device, Event, Launch
 from cudabench.errors import EventNotReadyError
 from cudabench.pairs import nothing
+from cudabench.ranges import BACKLOG, FIRST_SYNC, LAUNCH, NO_RANGES, SECOND_SYNC, NoRanges, Step
 from cudabench.records import Clock, Loop, Mode, Sample
 
 BACKLOG_LAUNCHES = 10
@@ -64,6 +66,7 @@ def measure(
     clock: Clock,
     loop: Loop,
     queue_backlog: Callable[[], None] = nothing,
+    ranges: NoRanges = NO_RANGES,
 ) -> tuple[Sample, ...]:
     """Return the raw samples of one mode on one clock, in seconds, in the order taken.
 
@@ -77,38 +80,56 @@ def measure(
         clock: What reads the time.
         loop: How many iterations.
         queue_backlog: Queues unsynchronized work before each iteration.
+        ranges: Tells a profiler of each iteration and its steps.
     """
+    steps = _Steps.of(device, launch, queue_backlog, ranges)
     with device.current(), without_collector():
+        pairs = [] if clock.on_host else _event_pairs(device, loop.iterations)
+        for _ in range(loop.warmup):
+            launch()
         if clock.on_host:
-            samples = _on_host_clock(device, launch, mode, clock, loop, queue_backlog)
+            samples = _on_host_clock(steps, mode, clock, loop)
         else:
-            samples = _on_events(device, launch, mode, loop, queue_backlog)
+            samples = _on_events(device, steps, mode, pairs)
         device.synchronize()
     return samples
 
 
-def _on_host_clock(
-    device: Device,
-    launch: Launch,
-    mode: Mode,
-    clock: Clock,
-    loop: Loop,
-    queue_backlog: Callable[[], None],
-) -> tuple[Sample, ...]:
+@dataclass(frozen=True)
+class _Steps:
+    """The steps of an iteration, each with a name where a profiler is told."""
+
+    iterations: Callable[[int], Iterable[int]]
+    backlog: Step
+    first_sync: Step
+    launch: Step
+    second_sync: Step
+
+    @classmethod
+    def of(cls, device: Device, launch: Launch, queue_backlog: Step, ranges: NoRanges) -> "_Steps":
+        return cls(
+            ranges.iterations,
+            nothing if queue_backlog is nothing else ranges.around(BACKLOG, queue_backlog),
+            ranges.around(FIRST_SYNC, device.synchronize),
+            ranges.around(LAUNCH, launch),
+            ranges.around(SECOND_SYNC, device.synchronize),
+        )
+
+
+def _on_host_clock(steps: _Steps, mode: Mode, clock: Clock, loop: Loop) -> tuple[Sample, ...]:
     now, unit = _HOST_CLOCKS[clock]
+    launch, second_sync = steps.launch, steps.second_sync
     taken = []
-    for _ in range(loop.warmup):
-        launch()
-    for _ in range(loop.iterations):
-        queue_backlog()
+    for _ in steps.iterations(loop.iterations):
+        steps.backlog()
         queued = now()
         if mode.first_sync:
-            device.synchronize()
+            steps.first_sync()
         start = now()
         launch()
         launched = end = now()
         if mode.second_sync:
-            device.synchronize()
+            second_sync()
             end = now()
         taken.append((queued, start, launched, end))
     began = taken[0][1]
@@ -123,23 +144,23 @@ def _on_host_clock(
     )
 
 
+def _event_pairs(device: Device, count: int) -> list[tuple[Event, Event]]:
+    pairs = [(device.event(), device.event()) for _ in range(count)]
+    device.synchronize()  # making them may queue work
+    return pairs
+
+
 def _on_events(
-    device: Device,
-    launch: Launch,
-    mode: Mode,
-    loop: Loop,
-    queue_backlog: Callable[[], None],
+    device: Device, steps: _Steps, mode: Mode, pairs: Sequence[tuple[Event, Event]]
 ) -> tuple[Sample, ...]:
-    pairs = [(device.event(), device.event()) for _ in range(loop.iterations)]
+    launch = steps.launch
     ready, taken = [], []
-    device.synchronize()
-    for _ in range(loop.warmup):
-        launch()
-    for start, end in pairs:
-        queue_backlog()
+    for i in steps.iterations(len(pairs)):
+        start, end = pairs[i]
+        steps.backlog()
         queued = time.perf_counter_ns()
         if mode.first_sync:
-            device.synchronize()
+            steps.first_sync()
         waited = time.perf_counter_ns()
         start.record()
         begun = time.perf_counter_ns()
@@ -147,7 +168,7 @@ def _on_events(
         launched = time.perf_counter_ns()
         end.record()
         if mode.second_sync:
-            device.synchronize()
+            steps.second_sync()
         ready.append(_readable(start, end))
         taken.append((queued, waited, begun, launched))
     device.synchronize()

@@ -32,9 +32,8 @@ class Trace:
     Attributes:
         source: What recorded it, such as `Nsight Systems 2025.3.1`.
         device: The device's name, or "" where the capture does not say.
-        ranges: NVTX ranges: start, end, text, thread. One that was never ended has end == start.
-        marks: NVTX marks: start, text.
-        calls: API calls on the host: start, end, name, thread, correlation.
+        ranges: cudabench's own (cudabench/ranges.py): start, end, text.
+        calls: API calls on the host: start, end, name, correlation.
         work: What the device ran: start, end, name, kind (`kernel`, `memcpy` or `memset`),
             correlation (to the call that queued it; -1 where there is none), device, stream.
     """
@@ -42,7 +41,6 @@ class Trace:
     source: str
     device: str
     ranges: "pd.DataFrame"
-    marks: "pd.DataFrame"
     calls: "pd.DataFrame"
     work: "pd.DataFrame"
 
@@ -78,6 +76,40 @@ class Iteration:
     kernels: tuple[Span, ...]
     backlog_kernels: tuple[Span, ...]
     seconds: float | None
+
+    @property
+    def launch_to_start(self) -> float | None:
+        """Seconds from the return of the launch call to the start of its work; may be negative."""
+        return (self.kernels[0].start - self.launch.end) * 1e-9 if self.kernels else None
+
+    @property
+    def kernel(self) -> float | None:
+        """Seconds that its work took."""
+        return sum(kernel.seconds for kernel in self.kernels) if self.kernels else None
+
+    @property
+    def end_to_return(self) -> float | None:
+        """Seconds from the end of its work to the return of the second synchronize."""
+        if not self.kernels or not self.second_sync:
+            return None
+        return (self.second_sync.end - self.kernels[-1].end) * 1e-9
+
+    @property
+    def timed(self) -> Span | None:
+        """What the clock read, as nearly as the trace can place it; None where it does not say.
+
+        A host clock's lies about the steps that it was read around. An event pair's ends with the
+        work: when the device passed the events is not recorded.
+        """
+        if self.seconds is None:
+            return None
+        length = round(self.seconds * 1e9)
+        if self.clock.on_host:
+            last = self.second_sync or self.launch
+            before = (length - (last.end - self.launch.start)) // 2
+            return Span(self.launch.start - before, self.launch.start - before + length)
+        end = self.kernels[-1].end if self.kernels else self.launch.end
+        return Span(end - length, end)
 
 
 class Role(str, Enum):
@@ -123,3 +155,52 @@ class Picture:
     caption: str
     window: Span
     lanes: tuple[Lane, ...]
+
+
+@dataclass(frozen=True)
+class Activity:
+    """All that bears one name in a trace, in ns."""
+
+    name: str
+    count: int
+    total: int
+    mean: float
+    median: float
+    minimum: int
+    maximum: int
+
+
+def activities(frame: "pd.DataFrame") -> list[Activity]:
+    """Return what a table of works or calls comes to by name, what took longest first."""
+    lengths = (frame["end"] - frame["start"]).groupby(frame["name"], observed=True)
+    figures = lengths.agg(["count", "sum", "mean", "median", "min", "max"])
+    rows = figures.sort_values("sum", ascending=False).itertuples()
+    return [
+        Activity(str(name), int(count), int(total), mean, median, int(least), int(most))
+        for name, count, total, mean, median, least, most in rows
+    ]
+
+
+@dataclass(frozen=True)
+class Busy:
+    """How a device spent its time from its first work to its last, in ns."""
+
+    span: Span
+    busy: int
+    gaps: int
+    longest_gap: Span | None
+
+
+def busy(work: "pd.DataFrame") -> Busy:
+    """Return that, given at least one work; works that overlap count once."""
+    starts, ends = work["start"].to_numpy(), work["end"].cummax().to_numpy()
+    idle = starts[1:] - ends[:-1]
+    between = idle > 0
+    span = Span(int(starts[0]), int(ends[-1]))
+    longest = int(idle.argmax()) if between.any() else None
+    return Busy(
+        span=span,
+        busy=span.end - span.start - int(idle[between].sum()),
+        gaps=int(between.sum()),
+        longest_gap=None if longest is None else Span(int(ends[longest]), int(starts[longest + 1])),
+    )

@@ -4,10 +4,20 @@ import pytest
 import torch
 
 from cudabench import runner
-from cudabench.device import HOST_LABEL
 from cudabench.errors import BadInputError, DeviceError
 from cudabench.kernels import USUAL_OPERATORS, Buffers
-from cudabench.records import BOTH, L2, MODES, Clock, HandOver, Loop, Measurement, Method, Reading
+from cudabench.records import (
+    BOTH,
+    HOST_LABEL,
+    L2,
+    MODES,
+    Clock,
+    HandOver,
+    Loop,
+    Measurement,
+    Method,
+    Reading,
+)
 from cudabench.runner import Bench
 from cudabench.stopping import StoppingRule
 from tests.conftest import bound_add2

@@ -8,11 +8,11 @@ import torch
 
 from cudabench.device._stream import Event, Hold
 from cudabench.device.cuda import CudaDevice, cuda_capability
-from cudabench.device.host import HOST_LABEL, HostDevice
+from cudabench.device.host import HostDevice
+from cudabench.ranges import Launched
 from cudabench.records import ClockRates, DeviceProperties
 
 __all__ = [
-    "HOST_LABEL",
     "CudaDevice",
     "Device",
     "Event",
@@ -52,6 +52,12 @@ class Device(Protocol):
 
     def queued(self) -> int | None:
         """Return how many tasks were ever queued on the stream; None where it does not count."""
+
+    def logged(self) -> AbstractContextManager[list[Launched]]:
+        """Return a context whose list has, once it has ended, each launch made inside.
+
+        It is empty where profilers see them themselves.
+        """
 
     def stamp_offset(self) -> int:
         """Return by how many ns the stamps of kernels/stamp.h are ahead of perf_counter_ns."""

@@ -77,6 +77,8 @@ CUDA: Signatures = {
 }
 HOST_STREAM: Signatures = {
     "cudabench_queued": (ctypes.c_int64, []),
+    "cudabench_keep_log": (None, [ctypes.c_int]),
+    "cudabench_log": (ctypes.c_int64, [_HANDLE, ctypes.c_int64]),
     "cudabench_synchronize": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_size_t]),
     "cudabench_event_create": (_HANDLE, []),
     "cudabench_event_destroy": (None, [_HANDLE]),

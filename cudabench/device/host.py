@@ -2,7 +2,8 @@
 
 import atexit
 import ctypes
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import torch
@@ -10,9 +11,8 @@ import torch
 from cudabench.device._stream import HOLD, HOST_STREAM, Hold, bound, require_complete
 from cudabench.device.system import free_host_memory, host_memory, last_level_cache
 from cudabench.errors import DeviceError
-from cudabench.records import ClockRates, DeviceProperties
-
-HOST_LABEL = "host (CPU stream, no CUDA)"
+from cudabench.ranges import Launched
+from cudabench.records import HOST_LABEL, ClockRates, DeviceProperties
 
 
 class HostEvent:
@@ -85,6 +85,24 @@ class HostDevice:
     def stamp_offset(self) -> int:
         """Return 0: the worker's clock is that of `time.perf_counter_ns`."""
         return 0
+
+    @contextmanager
+    def logged(self) -> Iterator[list[Launched]]:
+        """Keep a log of launches; the list has them once the context has ended."""
+        launches: list[Launched] = []
+        self._library.cudabench_keep_log(1)
+        try:
+            yield launches
+            self.synchronize()
+            launches += self._log()
+        finally:
+            self._library.cudabench_keep_log(0)
+
+    def _log(self) -> list[Launched]:
+        count = self._library.cudabench_log(None, 0)
+        numbers = (ctypes.c_int64 * (4 * count))()
+        self._library.cudabench_log(numbers, count)
+        return [Launched(*numbers[i : i + 4]) for i in range(0, 4 * count, 4)]
 
     def free_bytes(self) -> int:
         """Return how much memory can be allocated without swapping."""

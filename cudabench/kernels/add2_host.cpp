@@ -11,6 +11,6 @@ void add2_kernel(float* c, const float* a, const float* b, int64_t n) {
 
 void launch_add2(float* c, const float* a, const float* b, int64_t n, void* stream) {
   if (n <= 0) return;
-  static_cast<cudabench::HostStream*>(stream)->enqueue(
+  static_cast<cudabench::HostStream*>(stream)->launch(
       [=] { add2_kernel(c, a, b, n); });
 }

@@ -43,6 +43,30 @@ void HostStream::enqueue(Task task) {
   work_queued_.notify_one();
 }
 
+void HostStream::launch(Task kernel) {
+  if (!log_kept_) return enqueue(std::move(kernel));
+  const auto entry = std::make_shared<Launched>();
+  log_.push_back(entry);
+  entry->called = steady_ns();
+  enqueue([entry, kernel = std::move(kernel)] {
+    entry->start = steady_ns();
+    kernel();
+    entry->end = steady_ns();
+  });
+  entry->returned = steady_ns();
+}
+
+void HostStream::keep_log(bool keep) {
+  log_.clear();
+  log_kept_ = keep;
+}
+
+std::vector<HostStream::Launched> HostStream::log() const {
+  std::vector<Launched> launches;
+  for (const auto& entry : log_) launches.push_back(*entry);
+  return launches;
+}
+
 void HostStream::synchronize() {
   std::deque<Task> finished;
   std::unique_lock<std::mutex> lock(mutex_);
@@ -115,7 +139,7 @@ HostStream& current_host_stream() {
 }  // namespace cudabench
 
 void launch_stamp(int64_t* stamps, int64_t ns, void* stream) {
-  static_cast<cudabench::HostStream*>(stream)->enqueue([=] {
+  static_cast<cudabench::HostStream*>(stream)->launch([=] {
     const int64_t start = steady_ns();
     int64_t now = start;
     while (now - start < ns) now = steady_ns();
@@ -142,6 +166,20 @@ int cudabench_synchronize(char* message, std::size_t size) {
 
 int64_t cudabench_queued() {
   return static_cast<int64_t>(cudabench::current_host_stream().queued());
+}
+
+void cudabench_keep_log(int keep) { cudabench::current_host_stream().keep_log(keep != 0); }
+
+// Copies up to `capacity` of the log's launches into `launches`, four numbers each, and returns
+// how many there are. Call cudabench_synchronize first.
+int64_t cudabench_log(int64_t* launches, int64_t capacity) {
+  const auto log = cudabench::current_host_stream().log();
+  const auto count = std::min<int64_t>(capacity, log.size());
+  for (int64_t i = 0; i < count; ++i) {
+    const auto& one = log[static_cast<std::size_t>(i)];
+    for (const int64_t ns : {one.called, one.returned, one.start, one.end}) *launches++ = ns;
+  }
+  return static_cast<int64_t>(log.size());
 }
 
 // Keeps the worker from what is queued behind it until the host sets flags[0]. It gives up after

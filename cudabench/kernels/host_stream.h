@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 namespace cudabench {
 
@@ -28,6 +29,20 @@ class HostStream {
 
   // Returns once the task is queued; blocks only while kQueueLimit tasks are waiting.
   void enqueue(Task task);
+
+  // Enqueues a kernel: what is written down while the log is kept.
+  void launch(Task kernel);
+
+  // When a launch was called and returned, and its kernel started and ended: steady clock, ns.
+  struct Launched {
+    int64_t called, returned, start, end;
+  };
+
+  // Begins an empty log, or ends it. For the thread that launches alone.
+  void keep_log(bool keep);
+
+  // The launches since the log was begun; complete once the stream has been synchronized.
+  std::vector<Launched> log() const;
 
   // Returns once every task queued before it has run. Rethrows the first exception that a task
   // left since the last call, as CUDA reports a failed kernel at the next synchronize.
@@ -54,6 +69,8 @@ class HostStream {
   uint64_t awaited_ = UINT64_MAX;  // the least count that a synchronize waits for
   bool stopping_ = false;
   std::exception_ptr error_;
+  bool log_kept_ = false;
+  std::vector<std::shared_ptr<Launched>> log_;  // each is shared with its task
   std::thread worker_;
 };
 

@@ -1,0 +1,1 @@
+"""What profilers do for us: tools found and run, their files read into a trace."""
