@@ -223,13 +223,14 @@ class ModeName(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> "ModeName | None":
         """Return what a text says, or None where it is none of these."""
-        said = re.fullmatch(r"mode (.*), clock (.*), (a|no) backlog", text)
-        if not said:
-            return None
-        return cls(_MODES[said[1]], Clock(said[2]), said[3] == "a")
+        said = _MODE.fullmatch(text)
+        return cls(_MODES[said[1]], Clock(said[2]), said[3] == "a") if said else None
 
 
 _MODES = {mode.label: mode for mode in MODES}
+_MODE = re.compile(
+    f"mode ({'|'.join(_MODES)}), clock ({'|'.join(clock.value for clock in Clock)}), (a|no) backlog"
+)
 
 
 def reading_mark(sample: Sample) -> str:

@@ -1,19 +1,50 @@
 """A report of nsys, in whichever of its forms, into SQLite."""
 
 import re
-from collections.abc import Callable, Iterable
+import shlex
+import shutil
+import sqlite3
+import stat
+import subprocess
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from enum import Enum
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from cudabench.errors import ProfilerError
 from cudabench.profiling.tools import Nsys, find_importers, run_tool
 
-_SQLITE = b"SQLite format 3\0"
-_STREAM = b"U3w[END]"
-_REPORT = b"NVIDIA Tegra Pro"
-_LIBRARY = re.compile(r"(\S+\.so\S*): cannot open shared object file")
 _PACKAGES = {"libdw.so.1": "libdw1", "libelf.so.1": "libelf1"}
-# What says nothing about a failure: progress, where a C++ exception was thrown, its type.
-_NOISE = re.compile(r"^(Processing|Exporting|Dynamic exception|.*Throw in function|Usage:|$)")
+_LIBRARY = re.compile(r"(\S+\.so\S*): cannot open shared object file")
+# What the tools print, and what that means; seen of 2022.4 (all) and 2025.3 (its importer).
+_MEANINGS = (
+    (r"file versions must match", "an nsys of another version wrote it: use that one's importer"),
+    (r"Version not supported|newer than", "a newer nsys wrote it: name that one with --nsys"),
+    (
+        r"corrupted|incomplete or invalid|magic number mismatch|Cannot read from stream"
+        r"|ReadStreamException",
+        "the file is truncated, damaged or none of nsys's",
+    ),
+    (r"disk is full|No space left", "the disk is full: make room and try again"),
+)
+# Where a failure is told among the lines of a C++ exception, the most telling first.
+_DETAILS = (
+    r"tag_message\*?\] = (.+)",
+    r'errinfo_errno_?\*?\] = \d+, "(.+)"',
+    r"std::exception::what: (.+)",
+)
+_THROWN = "Throw in function"  # heads every such exception
+_PROGRESS = re.compile(r"^(Processing|Exporting|Importing) .*%")
+_FULL = 1 << 16  # bytes free on a disk that counts as full: the importer does not say so
+
+
+class _Form(Enum):
+    """What nsys writes: the bytes that it begins with, and its suffixes."""
+
+    SQLITE = (b"SQLite format 3\0", (".sqlite",))
+    STREAM = (b"U3w[END]", (".qdstrm",))
+    REPORT = (b"NVIDIA Tegra Pro", (".nsys-rep", ".qdrep"))
 
 
 def to_sqlite(
@@ -26,99 +57,166 @@ def to_sqlite(
     """Return an nsys report as SQLite, in `folder` unless it is SQLite already.
 
     Args:
-        file: A `.sqlite`, `.nsys-rep`, `.qdrep` or `.qdstrm`, told by its content. It stays.
+        file: A `.sqlite`, `.nsys-rep`, `.qdrep` or `.qdstrm`, told by its content where that is
+            known. It stays as it is.
         nsys: What exports; only a SQLite file needs none.
         importer: Which QdstrmImporter to use; None for those that are found.
-        folder: Where to.
+        folder: Where to. What an earlier run left there under the same name is replaced; after a
+            failure nothing new is there.
         notify: Told in one line before anything that takes seconds.
 
     Raises:
         ProfilerError: It cannot be converted.
     """
     form = _form(file)
-    if form == _SQLITE:
+    if form is _Form.SQLITE:
         return file
     if nsys is None:
-        raise ProfilerError(f"{file} takes nsys to be read", "Name one with --nsys")
-    if form == _STREAM:
-        return _imported(file, nsys, find_importers(importer, nsys), folder, notify)
-    return _exported(file, nsys, folder, notify)
+        raise ProfilerError(f"{file} is not SQLite", "Give it the suffix .nsys-rep or .qdstrm")
+    with _workplace(folder) as name:
+        work = Path(name)
+        if form is _Form.REPORT:
+            notify(f"exporting {file.name}")
+            made = [_exported(file, nsys, work)]
+        else:
+            made = _imported(file, nsys, find_importers(importer, nsys), work, notify)
+        return [_moved(each, folder / f"{file.stem}{each.suffix}", file) for each in made][-1]
 
 
-def _form(file: Path) -> bytes:
-    """Return what a file begins with, one of three."""
-    try:
-        with file.open("rb") as opened:
-            begin = opened.read(16)
-    except OSError as error:
-        raise ProfilerError(f"cannot read {file}: {error.strerror}") from error
-    for form in (_SQLITE, _STREAM, _REPORT):
-        if begin.startswith(form):
+def _form(file: Path) -> _Form:
+    """Return which form a file has, by its first bytes; if those are new, by its suffix."""
+    begin = _first_bytes(file)
+    for form in _Form:
+        if begin.startswith(form.value[0]):
             return form
-    what = "is empty" if not begin else "is no file of nsys"
+    for form in (_Form.STREAM, _Form.REPORT):
+        if begin and file.suffix in form.value[1]:
+            return form
+    what = "is no file of nsys" if begin else "is empty"
     raise ProfilerError(f"{file} {what}", "Give a .nsys-rep, .qdrep, .qdstrm or nsys's .sqlite")
 
 
-def _exported(file: Path, nsys: Nsys, folder: Path, notify: Callable[[str], None]) -> Path:
-    notify(f"exporting {file.name}")
-    sqlite = folder / f"{file.stem}.sqlite"
-    sqlite.unlink(missing_ok=True)  # an earlier one is never taken for this one's
-    ran = run_tool(
+def _first_bytes(file: Path) -> bytes:
+    try:
+        # Opening a pipe would wait for its writer.
+        if not stat.S_ISREG(file.stat().st_mode):
+            what = "is a folder" if file.is_dir() else "is no regular file"
+            raise ProfilerError(f"{file} {what}", "Give a file that nsys wrote")
+        with file.open("rb") as opened:
+            return opened.read(16)
+    except OSError as error:
+        raise ProfilerError(f"cannot read {file}: {error.strerror}") from error
+
+
+def _workplace(folder: Path) -> "TemporaryDirectory[str]":
+    """Make a folder for what is half-written, inside the one where it is to end up."""
+    try:
+        return TemporaryDirectory(prefix=".cudabench-", dir=folder)
+    except OSError as error:
+        raise ProfilerError(
+            f"cannot write in {folder}: {error.strerror}", "Choose another folder"
+        ) from error
+
+
+def _moved(made: Path, target: Path, source: Path) -> Path:
+    """Give a finished file its name, unless the file that it was made of has that."""
+    if target.exists() and target.samefile(source):
+        target = target.with_name(f"{target.stem}-converted{target.suffix}")
+    try:
+        return made.replace(target)
+    except OSError as error:
+        raise ProfilerError(f"cannot write {target}: {error.strerror}") from error
+
+
+def _imported(
+    file: Path,
+    nsys: Nsys,
+    importers: Sequence[Path],
+    work: Path,
+    notify: Callable[[str], None],
+) -> list[Path]:
+    """Return a `.qdstrm` as a report and as SQLite, by the first importer that leads to both."""
+    failures = []
+    for importer in importers:
+        notify(f"importing {file.name} with {importer}")
+        try:
+            report = _report(file, importer, work)
+            return [report, _exported(report, nsys, work)]
+        except ProfilerError as error:
+            failures.append(str(error))
+    why = "; ".join(failures) or "no QdstrmImporter was found: it is in Nsight Systems' host folder"
+    raise ProfilerError(
+        f"{file} could not be converted, and is kept as it is: {why}",
+        f"By hand: QdstrmImporter -i {shlex.quote(str(file))}, or name another with --importer",
+    )
+
+
+def _report(file: Path, importer: Path, work: Path) -> Path:
+    report = work / "report.nsys-rep"
+    report.unlink(missing_ok=True)  # what another importer made; this one would refuse it
+    ran = _ran([str(importer), "-i", str(file.absolute()), "-o", str(report)])
+    if ran.returncode != 0 or not report.exists():
+        raise ProfilerError(f"{importer} failed: {_why(ran, work)}")
+    return report
+
+
+def _exported(file: Path, nsys: Nsys, work: Path) -> Path:
+    sqlite = work / "report.sqlite"
+    ran = _ran(
         [
             *(str(nsys.path), "export", "--type=sqlite", "--force-overwrite=true"),
             f"--output={sqlite}",
             str(file.absolute()),
         ]
     )
-    if ran.returncode != 0 or not sqlite.exists() or sqlite.stat().st_size == 0:
-        sqlite.unlink(missing_ok=True)
-        raise ProfilerError(
-            f"{nsys.label} cannot export {file}: {_why(ran.stdout, ran.returncode)}",
-            "Is it whole, and is there room on the disk? A report of a newer nsys takes that one:"
-            " name it with --nsys",
-        )
+    # Of a full disk, nsys 2022.4 prints an exception, leaves an empty file and exits with 0.
+    if ran.returncode != 0 or _THROWN in ran.stdout or not _is_export(sqlite):
+        raise ProfilerError(f"{nsys.label} cannot export {file}: {_why(ran, work)}")
     return sqlite
 
 
-def _imported(
-    file: Path,
-    nsys: Nsys,
-    importers: Iterable[Path],
-    folder: Path,
-    notify: Callable[[str], None],
-) -> Path:
-    """Return a `.qdstrm` as SQLite by the first importer whose report can be exported."""
-    report = folder / f"{file.stem}.nsys-rep"
-    failures = []
-    for importer in importers:
-        notify(f"importing {file.name} with {importer}")
-        report.unlink(missing_ok=True)  # the importer refuses to overwrite it
-        try:
-            ran = run_tool([str(importer), "-i", str(file.absolute()), "-o", str(report)])
-        except OSError as error:
-            failures.append(f"{importer} does not run: {error.strerror}")
-            continue
-        if ran.returncode == 0 and report.exists():
-            return _exported(report, nsys, folder, notify)
-        report.unlink(missing_ok=True)
-        failures.append(f"{importer}: {_why(ran.stdout, ran.returncode)}")
-    why = "; ".join(failures) or "no QdstrmImporter was found"
-    raise ProfilerError(
-        f"{file} could not be converted, and stays as it is: {why}",
-        f"Convert it with the importer of the nsys that wrote it: QdstrmImporter -i {file}, or"
-        " name that with --importer",
-    )
+def _is_export(sqlite: Path) -> bool:
+    """Say whether a file can be read, and holds what every export holds."""
+    if not sqlite.exists():
+        return False
+    uri = f"{sqlite.absolute().as_uri()}?mode=ro"
+    try:
+        with closing(sqlite3.connect(uri, uri=True)) as opened:
+            return opened.execute("SELECT 1 FROM StringIds LIMIT 1").fetchone() is not None
+    except sqlite3.Error:
+        return False
 
 
-def _why(said: str, exit_code: int) -> str:
-    """Return in a line why a tool failed, by what it printed."""
-    if missing := _LIBRARY.search(said):
-        library = missing[1]
+def _ran(command: list[str]) -> "subprocess.CompletedProcess[str]":
+    try:
+        return run_tool(command)
+    except OSError as error:
+        raise ProfilerError(f"{command[0]} does not run: {error.strerror}") from error
+
+
+def _why(ran: "subprocess.CompletedProcess[str]", work: Path) -> str:
+    """Return in a line why a tool failed, and what to do where that is known."""
+    if missing := _LIBRARY.search(ran.stdout):
+        library = missing[1].rpartition("/")[2]
         package = _PACKAGES.get(library, f"the package that has {library}")
-        return f"{library} is missing: install {package}"
-    if exit_code < 0:
-        return f"it was ended by signal {-exit_code}"
-    lines = [line.strip() for line in re.split(r"[\r\n]+", said)]
-    telling = [line for line in lines if not _NOISE.match(line)]
-    last = telling[-1] if telling else f"exit code {exit_code}"
-    return re.sub(r"^(\[.*tag_message\*?\] = |Exportation error: )", "", last).rstrip(".")
+        return f"the library {library} is missing: install {package}"
+    if ran.returncode < 0:
+        return f"it was ended by signal {-ran.returncode}"
+    said = _telling(ran)
+    for pattern, meaning in _MEANINGS:
+        if re.search(pattern, ran.stdout):
+            return f"{meaning} ({said!r})"
+    if shutil.disk_usage(work).free < _FULL:
+        return f"the disk is full: make room and try again ({said!r})"
+    return said
+
+
+def _telling(ran: "subprocess.CompletedProcess[str]") -> str:
+    """Return of what a tool printed the line that says most."""
+    for pattern in _DETAILS:
+        if found := re.search(pattern, ran.stdout):
+            return found[1].strip()
+    lines = [line.strip() for line in ran.stdout.splitlines()]
+    telling = [line for line in lines if line and not _PROGRESS.match(line)]
+    last = telling[-1] if telling else f"exit code {ran.returncode}, and it said nothing"
+    return last.removeprefix("Exportation error: ").rstrip(".")

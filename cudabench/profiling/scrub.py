@@ -1,22 +1,32 @@
 """Copies of an nsys export without what is private.
 
 An export holds the environment's variables, tokens included, the process list, paths, and the
-names of host and user. Only what is named here comes through.
+names of host and user. Only what is named here comes through; a column or a table that a later
+nsys adds does not, unless it holds numbers about an activity.
 """
 
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeAlias
 
 from cudabench.errors import ProfilerError
 
+_Row: TypeAlias = tuple[object, ...]
+_Columns: TypeAlias = dict[str, str]  # each column's name, and the type that it is declared with
+
 # What ran when.
 _ACTIVITY = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS")
-# Texts in those tables that name an activity, and integers that stand for such a text.
+# Texts in those tables that name an activity, and integers that stand for such a text. Others may
+# stand for a path.
 _NAMES = frozenset(
     {"text", "name", "nameId", "textId", "shortName", "demangledName", "mangledName"}
 )
+_REFERENCE = re.compile(r'^\s*"?(\w+)"?\s.*REFERENCES StringIds', re.MULTILINE)
+_STRINGS = "StringIds"
 _GPU = "TARGET_INFO_GPU"
 _GPU_COLUMNS = (
     *("id", "name", "totalMemory", "memoryBandwidth", "clockRate", "smCount", "l2CacheSize"),
@@ -29,82 +39,115 @@ _META_NAMES = ("EXPORT_PRODUCT_", "EXPORT_SCHEMA_VERSION")
 def scrub(source: Path, target: Path) -> None:
     """Write a SQLite that has of an nsys export only the activity, its names, and the device.
 
+    Args:
+        source: The export, which is not changed.
+        target: What is replaced at once, or stays as it is where this fails.
+
     Raises:
         ProfilerError: `source` is no such export, or `target` cannot be written.
     """
-    unfinished = target.with_name(f".{target.name}")
-    unfinished.unlink(missing_ok=True)
+    if target.exists() and target.samefile(source):
+        raise ProfilerError(f"{source} would be replaced by its own copy", "Name another file")
     uri = f"{source.absolute().as_uri()}?mode=ro"
     try:
         # A new file has no free pages that something may have been left in.
-        with (
-            closing(sqlite3.connect(uri, uri=True)) as read,
-            closing(sqlite3.connect(unfinished)) as written,
-        ):
-            _copy(read, written)
-            written.commit()
-        unfinished.replace(target)
+        with TemporaryDirectory(prefix=".cudabench-", dir=target.absolute().parent) as folder:
+            copy = Path(folder) / "copy.sqlite"
+            with (
+                closing(sqlite3.connect(uri, uri=True)) as read,
+                closing(sqlite3.connect(copy)) as written,
+            ):
+                _copy(source, read, written)
+                written.commit()
+            copy.replace(target)
     except (sqlite3.Error, OSError) as error:
         raise ProfilerError(f"{source} cannot be scrubbed into {target}: {error}") from error
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
-def _copy(read: sqlite3.Connection, written: sqlite3.Connection) -> None:
-    tables = [name for (name,) in read.execute("SELECT name FROM sqlite_master WHERE type='table'")]
-    if "StringIds" not in tables:
-        raise ProfilerError("this SQLite file is no nsys export: it has no table StringIds")
+def _copy(source: Path, read: sqlite3.Connection, written: sqlite3.Connection) -> None:
+    tables = {
+        str(name): str(sql)
+        for name, sql in read.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
+    }
+    if not any(name.startswith(_ACTIVITY) for name in tables):
+        raise ProfilerError(
+            f"{source} cannot be scrubbed: it has no table of CUDA or NVTX activity",
+            "Give what nsys export --type sqlite wrote",
+        )
     used: set[int] = set()
-    for table in (name for name in tables if name.startswith(_ACTIVITY)):
-        columns = list(_allowed(_columns(read, table)))
-        rows = read.execute(f"SELECT {_quoted(columns)} FROM {table}")
-        names = [place for place, column in enumerate(columns) if column in _NAMES]
-        _fill(written, table, columns, _noting(rows, names, used))
-    _fill(written, "StringIds", ["id", "value"], _strings(read, used))
+    for table, sql in tables.items():
+        if table.startswith(_ACTIVITY):
+            used |= _copy_activity(read, written, table, sql)
+    if _STRINGS in tables:
+        _fill(written, _STRINGS, {"id": "INTEGER PRIMARY KEY", "value": "TEXT"}, _spelt(read, used))
     if _GPU in tables:
-        there = _columns(read, _GPU)
-        columns = [column for column in _GPU_COLUMNS if column in there]
-        _fill(written, _GPU, columns, read.execute(f"SELECT {_quoted(columns)} FROM {_GPU}"))
+        columns = _chosen(read, _GPU, _GPU_COLUMNS)
+        _fill(written, _GPU, columns, _rows(read, _GPU, columns))
     for table in (name for name in _META if name in tables):
-        rows = read.execute(f"SELECT name, value FROM {table}")
-        _fill(written, table, ["name", "value"], (r for r in rows if r[0].startswith(_META_NAMES)))
+        columns = {"name": "TEXT", "value": "TEXT"}
+        rows = _rows(read, table, columns)
+        _fill(written, table, columns, (r for r in rows if str(r[0]).startswith(_META_NAMES)))
 
 
-def _columns(read: sqlite3.Connection, table: str) -> dict[str, str]:
-    """Return a table's columns, and the type that each was declared with."""
-    return {row[1]: str(row[2]) for row in read.execute(f"PRAGMA table_info({table})")}
-
-
-def _allowed(columns: dict[str, str]) -> Iterator[str]:
-    for column, declared in columns.items():
-        if column in _NAMES or declared in ("INTEGER", "REAL"):
-            yield column
+def _copy_activity(
+    read: sqlite3.Connection, written: sqlite3.Connection, table: str, sql: str
+) -> set[int]:
+    """Copy a table's numbers and names; return which of StringIds it uses."""
+    columns = {
+        name: kind
+        for name, kind in _columns(read, table).items()
+        if name in _NAMES or _is_number(kind)
+    }
+    # nsys writes into the schema, as a comment, which columns stand for a text.
+    named = _NAMES & (set(_REFERENCE.findall(sql)) or _NAMES)
+    used: set[int] = set()
+    _fill(written, table, columns, _noting(_rows(read, table, columns), list(columns), named, used))
+    return used
 
 
 def _noting(
-    rows: Iterable[tuple[object, ...]], names: list[int], used: set[int]
-) -> Iterator[tuple[object, ...]]:
-    """Yield the rows and note which strings they name."""
+    rows: Iterable[_Row], columns: list[str], named: Iterable[str], used: set[int]
+) -> Iterator[_Row]:
+    """Yield the rows without text where a number is due, and note which strings they name."""
+    names = [columns.index(name) for name in named if name in columns]
+    numbers = [place for place, column in enumerate(columns) if column not in _NAMES]
     for row in rows:
         used.update(value for value in (row[place] for place in names) if isinstance(value, int))
+        # SQLite keeps text in a column of numbers, if it is given one.
+        if any(isinstance(row[place], (str, bytes)) for place in numbers):
+            row = tuple(None if place in numbers else row[place] for place in range(len(row)))
         yield row
 
 
-def _strings(read: sqlite3.Connection, used: set[int]) -> Iterator[tuple[int, str]]:
+def _spelt(read: sqlite3.Connection, used: set[int]) -> Iterator[_Row]:
     for number in sorted(used):
         yield from read.execute("SELECT id, value FROM StringIds WHERE id = ?", (number,))
 
 
-def _fill(
-    written: sqlite3.Connection,
-    table: str,
-    columns: list[str],
-    rows: Iterable[tuple[object, ...]],
-) -> None:
-    written.execute(f"CREATE TABLE {table} ({_quoted(columns)})")
+def _columns(read: sqlite3.Connection, table: str) -> _Columns:
+    return {row[1]: str(row[2]) for row in read.execute(f"PRAGMA table_info({_quoted([table])})")}
+
+
+def _chosen(read: sqlite3.Connection, table: str, wanted: Iterable[str]) -> _Columns:
+    there = _columns(read, table)
+    return {column: there[column] for column in wanted if column in there}
+
+
+def _is_number(declared: str) -> bool:
+    """Say whether a column is declared as one, in any of SQL's words."""
+    return re.search("INT|REAL|FLOA|DOUB|NUM", declared.upper()) is not None
+
+
+def _rows(read: sqlite3.Connection, table: str, columns: Iterable[str]) -> Iterator[_Row]:
+    yield from read.execute(f"SELECT {_quoted(columns)} FROM {_quoted([table])}")
+
+
+def _fill(written: sqlite3.Connection, table: str, columns: _Columns, rows: Iterable[_Row]) -> None:
+    declared = ", ".join(f"{_quoted([name])} {kind}" for name, kind in columns.items())
+    written.execute(f"CREATE TABLE {_quoted([table])} ({declared})")
     places = ", ".join("?" for _ in columns)
-    written.executemany(f"INSERT INTO {table} VALUES ({places})", rows)
+    written.executemany(f"INSERT INTO {_quoted([table])} VALUES ({places})", rows)
 
 
-def _quoted(columns: Iterable[str]) -> str:
-    return ", ".join(f'"{column}"' for column in columns)
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join('"{}"'.format(name.replace('"', '""')) for name in names)

@@ -5,6 +5,8 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -34,9 +36,14 @@ _IMPORTER_FOLDERS = (
     "usr/lib/nsight-systems/host-linux-*",
 )
 _IMPORTER = "QdstrmImporter"
+_SEARCHED = (
+    "on the PATH, in /opt/nvidia/nsight-systems* and nsight-compute, /usr/local/cuda*/bin or"
+    " /usr/lib/nsight-systems"
+)
 _VERSION_LIMIT = 30.0  # seconds to say a version
 _MARK = "CUDABENCH_TOOL"
-_GRACE = 10.0  # seconds to end by itself
+_GRACE = 10.0  # seconds to end by itself; nsys took 3 to stop a program and write what it had
+_KILL_LIMIT = 5.0  # seconds for killed processes to be gone
 
 
 class NsysNotFoundError(ProfilerError):
@@ -52,8 +59,8 @@ class Nsys:
 
     @property
     def label(self) -> str:
-        """Its product and version."""
-        return f"Nsight Systems {'.'.join(map(str, self.version))}"
+        """Its product and version, as NVIDIA's pages name it."""
+        return f"Nsight Systems {'.'.join(map(str, self.version[:3]))}"
 
 
 def find_nsys(given: str | None = None, root: Path = Path("/")) -> Nsys:
@@ -71,21 +78,16 @@ def find_nsys(given: str | None = None, root: Path = Path("/")) -> Nsys:
     """
     named = given or os.environ.get("NSYS")
     if named:
-        path = shutil.which(named)
-        nsys = _running(Path(path)) if path else None
-        if nsys is None:
-            raise NsysNotFoundError(
-                f"{named}, named by {'--nsys' if given else 'NSYS'}, does not run as nsys",
-                "Name another, or none to look for it",
-            )
-        return nsys
-    on_path = [Path(found)] if (found := shutil.which("nsys")) else []
-    candidates = _distinct([*on_path, *_files(root, _NSYS_FOLDERS, "nsys")])
-    running = [nsys for nsys in map(_running, candidates) if nsys]
+        return _named(named, "--nsys" if given else "NSYS")
+    running, broken = [], []
+    for path in _distinct([*_on_path("nsys"), *_files(root, _NSYS_FOLDERS, "nsys")]):
+        try:
+            running.append(_asked(path))
+        except NsysNotFoundError as error:
+            broken.append(str(error))
     if not running:
-        broken = f"; none of these runs: {', '.join(map(str, candidates))}" if candidates else ""
         raise NsysNotFoundError(
-            f"no nsys on the PATH or in NVIDIA's usual folders{broken}",
+            "; ".join([f"no nsys that runs {_SEARCHED}", *broken]),
             "Install Nsight Systems (Debian: nsight-systems in non-free), name it with --nsys, or"
             " use --engine torch",
         )
@@ -103,78 +105,175 @@ def find_importers(
         root: Where the usual folders are looked for.
     """
     if given:
-        return [Path(given)]
-    on_path = [Path(found)] if (found := shutil.which(_IMPORTER)) else []
-    beside: list[Path] = []
-    if nsys:
-        folder = nsys.path.resolve().parent
-        beside = [folder / _IMPORTER, *_files(folder.parent, _HOST_FOLDERS, _IMPORTER)]
+        return [Path(shutil.which(given) or given).absolute()]
+    beside = _beside(nsys.path) if nsys else []
     usual = _files(root, _IMPORTER_FOLDERS, _IMPORTER)
-    return [path for path in _distinct([*on_path, *beside, *usual]) if path.is_file()]
+    return _distinct([*_on_path(_IMPORTER), *beside, *usual])
 
 
 def run_tool(
-    command: Sequence[str], env: Mapping[str, str] | None = None
+    command: Sequence[str], env: Mapping[str, str] | None = None, limit: float | None = None
 ) -> "subprocess.CompletedProcess[str]":
     """Run a tool to its end; `stdout` has all that it printed, on either stream.
 
     Interrupted, it ends the tool and whatever that started: nsys has an agent, and runs the
     program in a group of its own.
+
+    Args:
+        command: The tool and its arguments.
+        env: Its environment, or None for ours.
+        limit: After how many seconds it is ended.
+
+    Raises:
+        OSError: It cannot be started.
+        subprocess.TimeoutExpired: It ran longer than `limit`.
     """
     mark = uuid.uuid4().hex
     command = list(command)
-    process = subprocess.Popen(
-        command,
-        env={**(os.environ if env is None else env), _MARK: mark},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
+    # A file, not a pipe: whatever the program leaves running would keep a pipe open.
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
+        process = subprocess.Popen(
+            command,
+            env={**(os.environ if env is None else env), _MARK: mark},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            process.wait(limit)
+        except BaseException:
+            _end(process, mark)
+            raise
+        output.seek(0)
+        return subprocess.CompletedProcess(command, process.returncode, output.read())
+
+
+def _end(process: "subprocess.Popen[bytes]", mark: str) -> None:
+    """End a tool, and each process that descends from it or has inherited its mark.
+
+    The tool alone is asked first: nsys then stops its program and writes what it has. A second
+    interrupt cuts that short.
+    """
+    family = _descendants(process.pid)
     try:
-        said, _ = process.communicate()
-    except BaseException:
-        _end(mark)
+        process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE)
+    finally:
+        _kill(family, mark)
         process.wait()
-        raise
-    return subprocess.CompletedProcess(command, process.returncode, said)
 
 
-def _end(mark: str) -> None:
-    """End each process that has inherited a mark: it is asked first, and killed then."""
-    for sent in (signal.SIGINT, signal.SIGKILL):
-        marked = list(_marked(mark))
-        for process in marked:
+def _kill(family: list[psutil.Process], mark: str) -> None:
+    """Kill until none is left: one may start another meanwhile."""
+    deadline = time.monotonic() + _KILL_LIMIT
+    while alive := [process for process in [*family, *_marked(mark)] if _is_alive(process)]:
+        for process in alive:
             with suppress(psutil.Error):
-                process.send_signal(sent)
-        psutil.wait_procs(marked, timeout=_GRACE)
+                process.kill()
+        if time.monotonic() > deadline:
+            return  # in the kernel's hands: a killed process may wait for a device
+        time.sleep(0.01)
+
+
+def _descendants(pid: int) -> list[psutil.Process]:
+    """Return a process's descendants; those whose parent ended are not among them."""
+    with suppress(psutil.Error):
+        return psutil.Process(pid).children(recursive=True)
+    return []
 
 
 def _marked(mark: str) -> Iterator[psutil.Process]:
+    """Yield each process that has inherited a mark, whoever its parent is by now."""
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
             if process.environ().get(_MARK) == mark:
                 yield process
 
 
-def _running(path: Path) -> Nsys | None:
-    """Return the nsys at a path, or None where it says no version."""
+def _is_alive(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def _named(name: str, where: str) -> Nsys:
+    """Return the nsys that a user named."""
     try:
-        ran = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, timeout=_VERSION_LIMIT, check=True
-        )
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return None
+        path = Path(name).expanduser()
+        return _asked(Path(shutil.which(path) or path).absolute())
+    except NsysNotFoundError as error:
+        raise NsysNotFoundError(
+            f"{where} names an nsys that cannot be used: {error}",
+            "Name another, or none to look for it",
+        ) from error
+
+
+def _asked(path: Path) -> Nsys:
+    """Return the nsys at a path by what it says of its version.
+
+    Raises:
+        NsysNotFoundError: It does not run, or says no version.
+    """
+    try:
+        ran = run_tool([str(path), "--version"], limit=_VERSION_LIMIT)
+    except OSError as error:
+        raise NsysNotFoundError(f"{path} does not run: {error.strerror}") from error
+    except subprocess.TimeoutExpired as error:
+        raise NsysNotFoundError(f"{path} said no version in {_VERSION_LIMIT:.0f} s") from error
     said = re.search(r"\b(\d{4}\.\d+(?:\.\d+)*)", ran.stdout)
-    return Nsys(path, tuple(int(part) for part in said[1].split("."))) if said else None
+    if ran.returncode != 0 or said is None:
+        last = (ran.stdout.strip().splitlines() or ["nothing"])[-1]
+        raise NsysNotFoundError(f"{path} exits with {ran.returncode} and says {last!r}")
+    return Nsys(path, tuple(int(part) for part in said[1].split(".")))
+
+
+def _beside(nsys: Path) -> list[Path]:
+    """Return the importers in nsys's folder and the host folders by it, link after link.
+
+    Debian's /usr/bin/nsys is a link to one in /usr/lib/nsight-systems, where the importer is, and
+    that a link to one elsewhere.
+    """
+    found = []
+    for path in _links(nsys):
+        folder = path.parent
+        found += [folder / _IMPORTER, *_files(folder.parent, _HOST_FOLDERS, _IMPORTER)]
+    return found
+
+
+def _links(path: Path) -> Iterator[Path]:
+    """Yield a path, what each link leads to, and the file at the end."""
+    real = path.resolve()
+    while path.is_symlink():
+        yield path
+        path = Path(os.path.normpath(path.parent / path.readlink()))
+    yield path
+    yield real
+
+
+def _on_path(name: str) -> list[Path]:
+    """Return every program of a name on the PATH, not the first alone."""
+    found = (shutil.which(name, path=folder) for folder in os.get_exec_path())
+    return [Path(path).absolute() for path in found if path]
 
 
 def _files(folder: Path, patterns: Iterable[str], name: str) -> list[Path]:
-    return [path for pattern in patterns for path in sorted(folder.glob(f"{pattern}/{name}"))]
+    """Return the files of a name in folders of a pattern, of each the last in the alphabet first.
+
+    That is mostly the newest.
+    """
+    return [
+        path
+        for pattern in patterns
+        for path in sorted(folder.glob(f"{pattern}/{name}"), reverse=True)
+    ]
 
 
 def _distinct(paths: Iterable[Path]) -> list[Path]:
-    """Return each file once, by the first of its names."""
-    return list({path.resolve(): path for path in reversed(list(paths))}.values())[::-1]
+    """Return each file that is there once, by the first of its names."""
+    found: dict[Path, Path] = {}
+    for path in paths:
+        if path.is_file():
+            found.setdefault(path.resolve(), path)
+    return list(found.values())
