@@ -1,5 +1,7 @@
 """The commands: each parses its options, calls, and reports."""
 
+import signal
+import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -46,7 +48,7 @@ class _Commands(TyperGroup):
             self._show(ctx, error, str(error))
             raise typer.Exit(error.exit_code) from error
         except KeyboardInterrupt as error:
-            Messages().error("interrupted; nothing was written")
+            Messages().error("interrupted")
             raise typer.Exit(_INTERRUPTED) from error
         except Exception as error:
             if type(error).__module__.startswith(_TYPERS_OWN) or isinstance(error, BrokenPipeError):
@@ -428,6 +430,8 @@ def timeline(
 
 def main() -> None:
     """Run the command line."""
+    # As an interrupt does, this leaves time to end what we started and to keep what there is.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     app()
 
 

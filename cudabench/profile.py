@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import shutil
 import webbrowser
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,6 +40,12 @@ _PRIVATE = (
     " give it to nobody, or use --scrub"
 )
 _CHROME_TRACES = (".json", ".trace")
+_ERROR = "error: "  # how our commands begin one
+# What nsys prints after any program, and below any error of its own.
+_NOISE = re.compile(
+    r"Capture range |Collecting |Processing |Generat|Importer error status|\[\d+/\d+\]"
+    r"|/|usage:|Try "
+)
 
 
 @dataclass(frozen=True)
@@ -224,10 +231,11 @@ def _failed(ran: Captured) -> ProfilerError:
 
 
 def _said(said: str) -> str:
-    """Return the line that says what went wrong, or the last one."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    errors = [line for line in lines if "error" in line.lower()]
-    return (errors or lines or ["it said nothing"])[-1].removeprefix("error: ")
+    """Return the line that says what went wrong: our command's own, else the last that may."""
+    lines = [line.strip() for line in said.splitlines()]
+    ours = [line.removeprefix(_ERROR) for line in lines if line.startswith(_ERROR)]
+    others = [line for line in lines if line and not _NOISE.match(line)]
+    return (ours or others or ["it said nothing"])[-1]
 
 
 def _activities_csv(found: Sequence[Activity]) -> str:

@@ -250,7 +250,7 @@ def is_step(text: str) -> bool:
 
 def numbers_of(word: str, text: str) -> tuple[int, ...] | None:
     """Return the numbers behind the word that a mark begins with, or None."""
-    first, *rest = text.split()
+    first, *rest = text.split() or [""]
     if first != word:
         return None
-    return tuple(int(number) for number in rest if number.lstrip("-").isdigit())
+    return tuple(int(number) for number in rest if number.lstrip("-").isdecimal())

@@ -9,6 +9,8 @@ from cudabench.records import Clock, Mode
 if TYPE_CHECKING:
     import pandas as pd
 
+NO_CORRELATION = -1  # of a work that no call is known to have queued
+
 
 @dataclass(frozen=True)
 class Span:
@@ -43,6 +45,12 @@ class Trace:
     ranges: "pd.DataFrame"
     calls: "pd.DataFrame"
     work: "pd.DataFrame"
+
+
+def correlations(frame: "pd.DataFrame") -> "pd.Series[int]":
+    """Return those of a table of works or calls, of the rows that have one."""
+    found: pd.Series[int] = frame["correlation"]
+    return found[found != NO_CORRELATION]
 
 
 @dataclass(frozen=True)
@@ -88,11 +96,16 @@ class Iteration:
         return sum(kernel.seconds for kernel in self.kernels) if self.kernels else None
 
     @property
+    def done(self) -> int | None:
+        """When the last of its work ended, which need not be the last to start."""
+        return max((kernel.end for kernel in self.kernels), default=None)
+
+    @property
     def end_to_return(self) -> float | None:
         """Seconds from the end of its work to the return of the second synchronize."""
-        if not self.kernels or not self.second_sync:
+        if self.done is None or not self.second_sync:
             return None
-        return (self.second_sync.end - self.kernels[-1].end) * 1e-9
+        return (self.second_sync.end - self.done) * 1e-9
 
     @property
     def timed(self) -> Span | None:
@@ -108,7 +121,7 @@ class Iteration:
             last = self.second_sync or self.launch
             before = (length - (last.end - self.launch.start)) // 2
             return Span(self.launch.start - before, self.launch.start - before + length)
-        end = self.kernels[-1].end if self.kernels else self.launch.end
+        end = self.launch.end if self.done is None else self.done
         return Span(end - length, end)
 
 

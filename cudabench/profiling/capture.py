@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cudabench.errors import BadInputError
 from cudabench.profiling.tools import Nsys, run_tool
 from cudabench.ranges import CAPTURE, DOMAIN
 
@@ -13,6 +14,14 @@ from cudabench.ranges import CAPTURE, DOMAIN
 _REPORTS = (".nsys-rep", ".qdrep", ".qdstrm")
 _NAME = "capture"
 _SESSION = "session"
+# Left to its defaults, nsys sampled the CPU and wrote 2 GB.
+_TRACED = {"--trace": ("-t", "cuda,nvtx"), "--sample": ("-s", "none"), "--cpuctxsw": ("", "none")}
+# From the first timed mode to the last.
+_RANGE = {
+    "--capture-range": ("-c", "nvtx"),
+    "--nvtx-capture": ("-p", f"{CAPTURE}@{DOMAIN}"),
+    "--capture-range-end": ("", "stop"),
+}
 
 
 @dataclass(frozen=True)
@@ -35,25 +44,28 @@ class Captured:
 def with_nsys(nsys: Nsys, command: Sequence[str], extra: Sequence[str], folder: Path) -> Captured:
     """Run a command of ours under nsys.
 
-    CUDA and NVTX are traced and nothing else: left to its defaults, nsys sampled the CPU and wrote
-    2 GB. It records from the first timed mode to the last.
+    CUDA and NVTX are traced and nothing else, and only while modes are timed.
 
     Args:
         nsys: Which one.
         command: The arguments of `cudabench`.
-        extra: Options for `nsys profile`, after ours.
+        extra: Options for `nsys profile`, which take the place of ours: it wants each once.
         folder: Where to, empty.
+
+    Raises:
+        BadInputError: `extra` says where nsys is to write.
     """
+    given = _names(extra)
+    if given & {"--output", "-o"}:
+        raise BadInputError("nsys's --output is not yours to give", "Use ours, before the dashes")
+    defaults = _TRACED if given & {"--capture-range", "-c"} else {**_TRACED, **_RANGE}
     profile = [
-        str(nsys.path),
-        "profile",
-        "--trace=cuda,nvtx",
-        "--sample=none",
-        "--cpuctxsw=none",
-        "--capture-range=nvtx",
-        f"--nvtx-capture={CAPTURE}@{DOMAIN}",
-        "--capture-range-end=stop",
-        f"--output={folder / _NAME}",
+        *(str(nsys.path), "profile", f"--output={folder / _NAME}"),
+        *(
+            f"{name}={value}"
+            for name, (short, value) in defaults.items()
+            if not given & {name, short}
+        ),
         *extra,
     ]
     # nsys looks for the range among registered texts alone, unless told otherwise.
@@ -65,6 +77,12 @@ def with_torch(command: Sequence[str], folder: Path) -> Captured:
     """Run a command of ours with torch.profiler in it, writing to an empty folder."""
     option = f"--torch-trace={folder / _NAME}.trace"
     return _captured([*_program(command, folder), option], dict(os.environ), folder, (".trace",))
+
+
+def _names(options: Sequence[str]) -> set[str]:
+    """Return what options are called: -tcuda, -t cuda, --trace=cuda and --trace cuda by name."""
+    dashed = (option for option in options if option.startswith("-"))
+    return {name.split("=")[0] if name.startswith("--") else name[:2] for name in dashed}
 
 
 def _program(command: Sequence[str], folder: Path) -> list[str]:

@@ -23,7 +23,7 @@ _MEANINGS = (
     (r"Version not supported|newer than", "a newer nsys wrote it: name that one with --nsys"),
     (
         r"corrupted|incomplete or invalid|magic number mismatch|Cannot read from stream"
-        r"|ReadStreamException",
+        r"|ReadStreamException|Version (tag|number) is (not found|invalid)",
         "the file is truncated, damaged or none of nsys's",
     ),
     (r"disk is full|No space left", "the disk is full: make room and try again"),
@@ -74,13 +74,13 @@ def to_sqlite(
     if nsys is None:
         raise ProfilerError(f"{file} is not SQLite", "Give it the suffix .nsys-rep or .qdstrm")
     with _workplace(folder) as name:
-        work = Path(name)
+        work = Path(name).absolute()
         if form is _Form.REPORT:
             notify(f"exporting {file.name}")
-            made = [_exported(file, nsys, work)]
+            made = [_exported(file, nsys, work, str(file))]
         else:
             made = _imported(file, nsys, find_importers(importer, nsys), work, notify)
-        return [_moved(each, folder / f"{file.stem}{each.suffix}", file) for each in made][-1]
+        return _placed(made, folder, file)
 
 
 def _form(file: Path) -> _Form:
@@ -118,14 +118,26 @@ def _workplace(folder: Path) -> "TemporaryDirectory[str]":
         ) from error
 
 
-def _moved(made: Path, target: Path, source: Path) -> Path:
-    """Give a finished file its name, unless the file that it was made of has that."""
-    if target.exists() and target.samefile(source):
-        target = target.with_name(f"{target.stem}-converted{target.suffix}")
+def _placed(made: Sequence[Path], folder: Path, source: Path) -> Path:
+    """Give each finished file its name, or none where one cannot have it; return the last."""
+    placed: list[Path] = []
     try:
-        return made.replace(target)
+        for each in made:
+            placed.append(each.replace(_target(each, folder, source)))
     except OSError as error:
-        raise ProfilerError(f"cannot write {target}: {error.strerror}") from error
+        for path in placed:
+            path.unlink()
+        where = error.filename2 or folder
+        raise ProfilerError(f"cannot write {where}: {error.strerror}") from error
+    return placed[-1]
+
+
+def _target(made: Path, folder: Path, source: Path) -> Path:
+    """Return the name for a finished file: another, if that is the file that it was made of."""
+    target = folder / f"{source.stem}{made.suffix}"
+    if target.exists() and target.samefile(source):
+        return target.with_name(f"{target.stem}-converted{target.suffix}")
+    return target
 
 
 def _imported(
@@ -139,9 +151,10 @@ def _imported(
     failures = []
     for importer in importers:
         notify(f"importing {file.name} with {importer}")
+        stream = _copied(file, work)
         try:
-            report = _report(file, importer, work)
-            return [report, _exported(report, nsys, work)]
+            report = _report(stream, importer, work)
+            return [report, _exported(report, nsys, work, f"what {importer} made")]
         except ProfilerError as error:
             failures.append(str(error))
     why = "; ".join(failures) or "no QdstrmImporter was found: it is in Nsight Systems' host folder"
@@ -151,16 +164,28 @@ def _imported(
     )
 
 
-def _report(file: Path, importer: Path, work: Path) -> Path:
+def _copied(file: Path, work: Path) -> Path:
+    """Return a copy for one importer: that of 2022.4 writes into what it reads."""
+    try:
+        return Path(shutil.copyfile(file, work / "report.qdstrm"))
+    except OSError as error:
+        raise ProfilerError(
+            f"{file} cannot be copied into {work.parent}: {error.strerror}",
+            "Make room, or choose another folder",
+        ) from error
+
+
+def _report(stream: Path, importer: Path, work: Path) -> Path:
     report = work / "report.nsys-rep"
     report.unlink(missing_ok=True)  # what another importer made; this one would refuse it
-    ran = _ran([str(importer), "-i", str(file.absolute()), "-o", str(report)])
+    ran = _ran([str(importer), "-i", str(stream), "-o", str(report)])
     if ran.returncode != 0 or not report.exists():
         raise ProfilerError(f"{importer} failed: {_why(ran, work)}")
+    stream.unlink()
     return report
 
 
-def _exported(file: Path, nsys: Nsys, work: Path) -> Path:
+def _exported(file: Path, nsys: Nsys, work: Path, what: str) -> Path:
     sqlite = work / "report.sqlite"
     ran = _ran(
         [
@@ -171,7 +196,7 @@ def _exported(file: Path, nsys: Nsys, work: Path) -> Path:
     )
     # Of a full disk, nsys 2022.4 prints an exception, leaves an empty file and exits with 0.
     if ran.returncode != 0 or _THROWN in ran.stdout or not _is_export(sqlite):
-        raise ProfilerError(f"{nsys.label} cannot export {file}: {_why(ran, work)}")
+        raise ProfilerError(f"{nsys.label} cannot export {what}: {_why(ran, work)}")
     return sqlite
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,7 @@ from cudabench.ranges import (
     numbers_of,
 )
 from cudabench.records import HOST_LABEL
-from cudabench.trace import Iteration, Span, Trace
+from cudabench.trace import NO_CORRELATION, Iteration, Span, Trace
 
 _HOST_LAUNCH, _HOST_KERNEL = "launch", "host kernel"
 
@@ -33,11 +34,12 @@ def with_host_launches(trace: Trace) -> Trace:
     read tell by how much the trace's differs.
     """
     ticks = trace.ranges["start"][trace.ranges["text"] == TICK]
-    told = list(_told(trace.ranges, CLOCK))
+    # Where the capture was cut, what is missing are the first ticks, or the last times told.
+    told = list(_told(trace.ranges, CLOCK))[-len(ticks) :]
     launches = list(_told(trace.ranges, LAUNCHED))
-    if not launches or not told:
+    if not launches or not told or ticks.empty:
         return trace
-    offset = min(tick - clock for tick, (clock,) in zip(ticks, told, strict=True))
+    offset = min(tick - clock for tick, (clock,) in zip(ticks, told, strict=False))
     numbers = np.array(launches, dtype=np.int64) + offset
     count = np.arange(len(launches))
     calls = pd.DataFrame({"start": numbers[:, 0], "end": numbers[:, 1]})
@@ -52,8 +54,30 @@ def with_host_launches(trace: Trace) -> Trace:
 
 def iterations(trace: Trace) -> tuple[Iteration, ...]:
     """Return every iteration of the experiment that the trace holds, in their order."""
-    found = [iteration for mode in _modes(trace.ranges) for iteration in _iterations(trace, mode)]
-    return tuple(found)
+    queue = _Queue(trace)
+    return tuple(one for mode in _modes(trace.ranges) for one in _iterations(queue, mode))
+
+
+class _Queue:
+    """The calls of a trace, and the works that each of them queued."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._called = trace.calls["start"].to_numpy()
+        self._calls = trace.calls["correlation"].to_numpy()
+        # Sorted once: looked for among all, for each iteration, they took minutes.
+        work = trace.work[trace.work["correlation"] != NO_CORRELATION]
+        work = work.sort_values("correlation", kind="stable")
+        self._works = work["correlation"].to_numpy()
+        self._spans = work[["start", "end"]].to_numpy()
+
+    def inside(self, step: Span) -> tuple[Span, ...]:
+        """Return what the device ran because of the calls inside a step, in order."""
+        first, last = self._called.searchsorted([step.start, step.end])
+        calls = self._calls[first:last]
+        begins = self._works.searchsorted(calls, "left")
+        ends = self._works.searchsorted(calls, "right")
+        found = [self._spans[b:e].tolist() for b, e in zip(begins, ends, strict=True)]
+        return tuple(Span(*times) for times in sorted(chain.from_iterable(found)))
 
 
 @dataclass
@@ -92,11 +116,11 @@ def _note(mode: _ModeSeen, span: Span, text: str) -> None:
         mode.turns.append(_Turn(span))
     elif text in (BACKLOG, FIRST_SYNC, LAUNCH, SECOND_SYNC) and mode.turns:
         mode.turns[-1].steps[text] = span
-    elif said := numbers_of(READING, text):
+    elif text.startswith(READING) and (said := numbers_of(READING, text)):
         mode.readings.append(said[0])
 
 
-def _iterations(trace: Trace, mode: _ModeSeen) -> Iterator[Iteration]:
+def _iterations(queue: _Queue, mode: _ModeSeen) -> Iterator[Iteration]:
     for index, turn in enumerate(mode.turns):
         if LAUNCH not in turn.steps:
             continue  # the capture ended inside it
@@ -114,23 +138,15 @@ def _iterations(trace: Trace, mode: _ModeSeen) -> Iterator[Iteration]:
             first_sync=turn.steps.get(FIRST_SYNC),
             launch=turn.steps[LAUNCH],
             second_sync=turn.steps.get(SECOND_SYNC),
-            kernels=_queued_in(trace, turn.steps[LAUNCH]),
-            backlog_kernels=_queued_in(trace, backlog) if backlog else (),
+            kernels=queue.inside(turn.steps[LAUNCH]),
+            backlog_kernels=queue.inside(backlog) if backlog else (),
             seconds=read,
         )
 
 
-def _queued_in(trace: Trace, step: Span) -> tuple[Span, ...]:
-    """Return what the device ran because of the calls inside a step."""
-    first, last = trace.calls["start"].searchsorted([step.start, step.end])
-    correlations = trace.calls["correlation"].iloc[first:last]
-    work = trace.work[trace.work["correlation"].isin(correlations)]
-    return tuple(Span(int(s), int(e)) for s, e in zip(work["start"], work["end"], strict=True))
-
-
 def _told(ranges: pd.DataFrame, word: str) -> Iterator[tuple[int, ...]]:
     """Yield the numbers of each mark that begins with a word."""
-    for text in ranges["text"]:
+    for text in ranges["text"][ranges["text"].str.startswith(word)]:
         if numbers := numbers_of(word, text):
             yield numbers
 

@@ -33,6 +33,7 @@ _CALLS = ("CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER")
 _NAMES = ("shortName", "demangledName", "nameId", "name")
 _PRODUCT = ("EXPORT_PRODUCT_NAME", "EXPORT_PRODUCT_VERSION")
 _META = ("META_DATA_EXPORT", "EXPORT_META_DATA")
+_UNSAID = "Nsight Systems"
 
 _Numbers = NDArray[np.int64]
 
@@ -53,7 +54,8 @@ def read_nsys(file: Path) -> Trace:
                 calls=export.calls(),
                 work=export.work(),
             )
-    except sqlite3.Error as error:
+    # The last three are what numpy raises of a time that is no whole number.
+    except (sqlite3.Error, TypeError, ValueError, OverflowError) as error:
         raise ProfilerError(
             f"{file} cannot be read as an nsys export: {error}",
             "Export it again with: nsys export --type sqlite",
@@ -81,15 +83,15 @@ class _Export:
         for table in (name for name in _META if name in self._columns):
             said = dict(self._database.execute(f"SELECT name, value FROM {table}"))
             name, version = (said.get(key) or "" for key in _PRODUCT)
-            return f"{name} {version}".removeprefix("NVIDIA ").strip()
-        return "Nsight Systems"
+            return f"{name or _UNSAID} {version}".removeprefix("NVIDIA ").strip()
+        return _UNSAID
 
     def device(self) -> str:
         """Return the first GPU's name, or ""."""
         if "name" not in self._columns.get("TARGET_INFO_GPU", {}):
             return ""
         found = self._database.execute("SELECT name FROM TARGET_INFO_GPU LIMIT 1").fetchone()
-        return str(found[0]) if found else ""
+        return str(found[0] or "") if found else ""
 
     def ranges(self) -> pd.DataFrame:
         """Return our own NVTX ranges."""
@@ -102,7 +104,7 @@ class _Export:
             rows = self._database.execute(
                 # A domain's number is its process's: the process is all of a globalTid but the
                 # last 24 bits, the thread.
-                f"""SELECT start, COALESCE("end", start), {text} FROM NVTX_EVENTS
+                f"""SELECT start, COALESCE("end", start), COALESCE({text}, '') FROM NVTX_EVENTS
                 WHERE eventType = {_PUSH_POP} AND (domainId, globalTid >> 24) IN (
                     SELECT domainId, globalTid >> 24 FROM NVTX_EVENTS
                     WHERE eventType = {_DOMAIN_MADE} AND {text} = ?)
@@ -110,7 +112,8 @@ class _Export:
                 (DOMAIN,),
             ).fetchall()
         frame: pd.DataFrame = pd.DataFrame(rows, columns=["start", "end", "text"])
-        return frame
+        typed: pd.DataFrame = frame.astype({"start": "int64", "end": "int64"})
+        return typed
 
     def calls(self) -> pd.DataFrame:
         """Return the API calls on the host."""

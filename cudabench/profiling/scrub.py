@@ -46,10 +46,10 @@ def scrub(source: Path, target: Path) -> None:
     Raises:
         ProfilerError: `source` is no such export, or `target` cannot be written.
     """
-    if target.exists() and target.samefile(source):
-        raise ProfilerError(f"{source} would be replaced by its own copy", "Name another file")
     uri = f"{source.absolute().as_uri()}?mode=ro"
     try:
+        if target.exists() and target.samefile(source):
+            raise ProfilerError(f"{source} would be replaced by its own copy", "Name another file")
         # A new file has no free pages that something may have been left in.
         with TemporaryDirectory(prefix=".cudabench-", dir=target.absolute().parent) as folder:
             copy = Path(folder) / "copy.sqlite"
@@ -82,7 +82,7 @@ def _copy(source: Path, read: sqlite3.Connection, written: sqlite3.Connection) -
         _fill(written, _STRINGS, {"id": "INTEGER PRIMARY KEY", "value": "TEXT"}, _spelt(read, used))
     if _GPU in tables:
         columns = _chosen(read, _GPU, _GPU_COLUMNS)
-        _fill(written, _GPU, columns, _rows(read, _GPU, columns))
+        _fill(written, _GPU, columns, _as_declared(_rows(read, _GPU, columns), columns))
     for table in (name for name in _META if name in tables):
         columns = {"name": "TEXT", "value": "TEXT"}
         rows = _rows(read, table, columns)
@@ -101,21 +101,30 @@ def _copy_activity(
     # nsys writes into the schema, as a comment, which columns stand for a text.
     named = _NAMES & (set(_REFERENCE.findall(sql)) or _NAMES)
     used: set[int] = set()
-    _fill(written, table, columns, _noting(_rows(read, table, columns), list(columns), named, used))
+    rows = _as_declared(_rows(read, table, columns), columns)
+    _fill(written, table, columns, _noting(rows, list(columns), named, used))
     return used
+
+
+def _as_declared(rows: Iterable[_Row], columns: _Columns) -> Iterator[_Row]:
+    """Yield the rows without text in a column of numbers: SQLite keeps it, if it is given one."""
+    numbers = {place for place, kind in enumerate(columns.values()) if _is_number(kind)}
+    for row in rows:
+        if any(isinstance(row[place], (str, bytes)) for place in numbers):
+            row = tuple(
+                None if place in numbers and isinstance(value, (str, bytes)) else value
+                for place, value in enumerate(row)
+            )
+        yield row
 
 
 def _noting(
     rows: Iterable[_Row], columns: list[str], named: Iterable[str], used: set[int]
 ) -> Iterator[_Row]:
-    """Yield the rows without text where a number is due, and note which strings they name."""
+    """Yield the rows, and note which strings they name."""
     names = [columns.index(name) for name in named if name in columns]
-    numbers = [place for place, column in enumerate(columns) if column not in _NAMES]
     for row in rows:
         used.update(value for value in (row[place] for place in names) if isinstance(value, int))
-        # SQLite keeps text in a column of numbers, if it is given one.
-        if any(isinstance(row[place], (str, bytes)) for place in numbers):
-            row = tuple(None if place in numbers else row[place] for place in range(len(row)))
         yield row
 
 

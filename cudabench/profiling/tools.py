@@ -132,14 +132,18 @@ def run_tool(
     command = list(command)
     # A file, not a pipe: whatever the program leaves running would keep a pipe open.
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
-        process = subprocess.Popen(
-            command,
-            env={**(os.environ if env is None else env), _MARK: mark},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        try:
+            process = subprocess.Popen(
+                command,
+                env={**(os.environ if env is None else env), _MARK: mark},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except KeyboardInterrupt:
+            _kill([], mark)  # it may have been started all the same
+            raise
         try:
             process.wait(limit)
         except BaseException:
@@ -161,6 +165,7 @@ def _end(process: "subprocess.Popen[bytes]", mark: str) -> None:
         with suppress(subprocess.TimeoutExpired):
             process.wait(_GRACE)
     finally:
+        process.kill()  # it may have taken the mark out of its environment
         _kill(family, mark)
         process.wait()
 
@@ -247,7 +252,8 @@ def _links(path: Path) -> Iterator[Path]:
     real = path.resolve()
     while path.is_symlink():
         yield path
-        path = Path(os.path.normpath(path.parent / path.readlink()))
+        # From where its folder really is, which may be a link too: Debian's /bin is.
+        path = Path(os.path.normpath(path.parent.resolve() / path.readlink()))
     yield path
     yield real
 

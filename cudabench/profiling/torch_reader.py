@@ -13,6 +13,8 @@ from cudabench.trace import Trace
 _KINDS = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
 _CALLS = ("cuda_runtime", "cuda_driver")
 _RANGES = ("cpu_op", "user_annotation")  # which of them differs between releases
+# What comes of taking something else for such a file.
+_NO_TRACE = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
 
 
 def read_torch(file: Path) -> Trace:
@@ -23,11 +25,14 @@ def read_torch(file: Path) -> Trace:
     """
     try:
         # In us with three decimals; a float of that size would be a nanosecond off.
-        whole = json.loads(file.read_text(encoding="utf-8"), parse_float=Decimal)
-        events = [event for event in whole["traceEvents"] if event.get("ph") == "X"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return _trace(json.loads(file.read_text(encoding="utf-8"), parse_float=Decimal))
+    except _NO_TRACE as error:
         why = getattr(error, "strerror", None) or "it is no Chrome trace of torch.profiler"
         raise ProfilerError(f"cannot read {file}: {why}") from error
+
+
+def _trace(whole: dict[str, Any]) -> Trace:
+    events = [event for event in whole["traceEvents"] if event.get("ph") == "X"]
     devices = whole.get("deviceProperties") or [{}]
     return Trace(
         source="torch.profiler",
@@ -65,7 +70,7 @@ def _span(event: dict[str, Any]) -> tuple[int, int]:
 
 
 def _argument(event: dict[str, Any], key: str) -> int:
-    return int(event.get("args", {}).get(key, -1))
+    return int((event.get("args") or {}).get(key, -1))
 
 
 def _frame(rows: list[tuple[Any, ...]], columns: list[str]) -> pd.DataFrame:

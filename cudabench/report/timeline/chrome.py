@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from cudabench.ranges import is_step
-from cudabench.trace import Iteration, Span, Trace
+from cudabench.trace import Iteration, Span, Trace, correlations
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,8 +41,8 @@ class _Events:
         self._calls = trace.calls.head(MOST_EVENTS)
         self._work = trace.work.head(MOST_EVENTS)
         starts = (frame["start"].min() for frame in (trace.ranges, trace.calls, trace.work))
-        self._zero = int(min(start for start in starts if start == start))
-        self._joined = set(self._calls["correlation"]) & set(self._work["correlation"])
+        self._zero = int(min((start for start in starts if start == start), default=0))
+        self._joined = set(correlations(self._calls)) & set(correlations(self._work))
 
     def all(self) -> Iterator[_Event]:
         yield from self._names()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from cudabench.report.layout import CLOCK_NAMES
-from cudabench.trace import Bar, Iteration, Lane, Picture, Role, Span, Trace
+from cudabench.trace import Bar, Iteration, Lane, Picture, Role, Span, Trace, correlations
 from cudabench.units import duration
 
 if TYPE_CHECKING:
@@ -17,16 +17,17 @@ _STRETCH_BARS = 12
 
 
 def typical(iterations: Iterable[Iteration]) -> list[Iteration]:
-    """Return of each operator, mode, clock and backlog the iteration with the median reading."""
+    """Return of each operator, mode, clock and backlog the iteration with the median reading.
+
+    The first may wait for the warm-up calls, so it is only taken where it is the only one.
+    """
     groups: dict[object, list[Iteration]] = {}
     for one in iterations:
         groups.setdefault((one.operator, one.n, one.backlogged, one.clock, one.mode), []).append(
             one
         )
-    return [
-        sorted(group, key=lambda one: one.seconds or 0.0)[len(group) // 2]
-        for group in groups.values()
-    ]
+    later = [group[1:] or group for group in groups.values()]
+    return [sorted(group, key=lambda one: one.seconds or 0.0)[len(group) // 2] for group in later]
 
 
 def of_iteration(one: Iteration, trace: Trace) -> Picture:
@@ -57,7 +58,7 @@ def of_stretch(trace: Trace) -> Picture | None:
     first = trace.work.head(_STRETCH_BARS)
     if first.empty:
         return None
-    called = trace.calls[trace.calls["correlation"].isin(first["correlation"])]
+    called = trace.calls[trace.calls["correlation"].isin(correlations(first))]
     starts = [int(first["start"].min()), *map(int, called["start"].head(1))]
     window = _with_margin(Span(min(starts), int(first["end"].max())))
     return Picture(
@@ -73,13 +74,13 @@ def of_stretch(trace: Trace) -> Picture | None:
 
 def short_name(name: str) -> str:
     """Return a kernel's name without its templates and arguments, or a call's without a version."""
-    bare = re.sub(r"^void ", "", name)
-    return (
-        re.split(r"[<(]", re.sub(r"_v\d+(_ptsz)?$", "", bare), maxsplit=1)[0].rsplit("::")[-1]
-        or name
-    )
+    bare = _VERSIONED.sub(r"\1", _NAMELESS.sub("", name))
+    return re.split(r"[<(]", bare, maxsplit=1)[0].split("::")[-1].strip() or name
 
 
+_NAMELESS = re.compile(r"^void |\(anonymous namespace\)::|<unnamed>::")
+# Of CUDA's calls alone: add2_v1 and add2_v2 are two kernels.
+_VERSIONED = re.compile(r"^(cu(?:da)?[A-Z]\w*?)(?:_pt[ds][sz])?_v\d+(?:_pt[ds][sz])?$")
 _MODES = {
     "both": "both synchronizes",
     "first only": "first synchronize only",
@@ -126,12 +127,13 @@ def _work(one: Iteration, trace: Trace, window: Span) -> Iterator[Bar]:
 
 
 def _caption(one: Iteration) -> str:
-    if not one.kernels:
+    last = one.done
+    if last is None:
         return "Nothing of the operator ran on the device: it runs in the calling thread."
     timed = one.timed
     if timed is None:
         return ""
-    kernel, last = duration(one.kernel or 0.0), one.kernels[-1].end
+    kernel = duration(one.kernel or 0.0)
     if not one.clock.on_host:
         return f"The events read {duration(timed.seconds)}; the kernel took {kernel}."
     if timed.end < last:
