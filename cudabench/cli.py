@@ -460,8 +460,9 @@ def _show(
     from cudabench.report.profile import profile_report
 
     _print(profile_report(done.trace, done.iterations, output().width))
-    for path in (*written, *profiling.write(done, outputs)):
+    for path in written:
         messages.note(f"wrote {path}")
+    profiling.write(done, outputs, messages.note)
 
 
 def _print(renderables: Iterable[RenderableType]) -> None:

@@ -23,7 +23,7 @@ from cudabench.profiling.tools import Nsys, NsysNotFoundError, find_nsys
 from cudabench.profiling.torch_reader import read_torch
 from cudabench.records import Session
 from cudabench.report.profile import pictures_of, tables_of
-from cudabench.report.timeline.chrome import chrome
+from cudabench.report.timeline.chrome import MOST_EVENTS, chrome
 from cudabench.report.timeline.html import html
 from cudabench.report.timeline.svg import svg
 from cudabench.trace import Activity, Iteration, Trace, activities
@@ -141,8 +141,14 @@ def timeline(file: Path, tools: Tools, outputs: Outputs, notify: Notify) -> Prof
         return _profile(_read(file, nsys, tools, Path(folder), outputs, notify))
 
 
-def write(profile: Profile, outputs: Outputs) -> Iterator[Path]:
-    """Write the pictures, the tables and the Chrome trace, and yield each file."""
+def write(profile: Profile, outputs: Outputs, notify: Notify) -> None:
+    """Write the pictures, the tables and the Chrome trace.
+
+    Args:
+        profile: What to write.
+        outputs: Where to.
+        notify: Told of each file, and of what it leaves out.
+    """
     trace, found = profile.trace, profile.iterations
     pictures = pictures_of(trace, found)
     title = f"cudabench: {outputs.name}"
@@ -159,7 +165,9 @@ def write(profile: Profile, outputs: Outputs) -> Iterator[Path]:
     for suffix, text in texts.items():
         path = outputs.path(suffix)
         store.write_text(path, text)
-        yield path
+        notify(f"wrote {path}")
+    if max(len(trace.work), len(trace.calls)) > MOST_EVENTS:
+        notify(f"the Chrome trace has the first {MOST_EVENTS:,} of what ran, and of the calls")
     if outputs.open:
         webbrowser.open(outputs.path(".html").absolute().as_uri())
 
