@@ -110,15 +110,20 @@ DeviceName = Annotated[
 ]
 Iterations = Annotated[int, typer.Option("--iters", help="Timed iterations.")]
 WarmUp = Annotated[int, typer.Option("--warmup", help="Untimed calls before them.")]
-OutFolder = Annotated[Path, typer.Option("--out", help="Folder for the CSV and JSON files.")]
+OutFolder = Annotated[
+    Path,
+    typer.Option(
+        "--output", "--out", metavar="DIR", help="Folder for the files without one of their own."
+    ),
+]
 CsvFile = Annotated[
     Path | None,
     typer.Option(
-        "--csv", help="File for the samples, with the summary beside it (default: in --out)."
+        "--csv", help="File for the samples, with the summary beside it (default: in --output)."
     ),
 ]
 JsonFile = Annotated[
-    Path | None, typer.Option("--json", help="File for the whole session (default: in --out).")
+    Path | None, typer.Option("--json", help="File for the whole session (default: in --output).")
 ]
 ClockChoices = Annotated[
     list[Clock],
@@ -169,9 +174,6 @@ TorchTrace = Annotated[
         metavar="FILE",
         help="Record the iterations with torch.profiler; FILE is a Chrome trace.",
     ),
-]
-OutputFolder = Annotated[
-    Path, typer.Option("--output", metavar="DIR", help="Folder for all files.")
 ]
 NsysPath = Annotated[
     str | None,
@@ -365,7 +367,7 @@ def profile(
             help="nsys, torch (torch.profiler), or auto: nsys where there is one.",
         ),
     ] = Engine.AUTO,
-    out: OutputFolder = Path("results"),
+    out: OutFolder = Path("results"),
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep what the profiler itself wrote.")
     ] = False,
@@ -409,7 +411,7 @@ def timeline(
             help="A .nsys-rep, .qdrep, .qdstrm or nsys's .sqlite; or torch.profiler's .json."
         ),
     ],
-    out: OutputFolder = Path("results"),
+    out: OutFolder = Path("results"),
     open_page: Open = False,
     scrub: Scrub = False,
     nsys: NsysPath = None,

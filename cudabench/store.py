@@ -252,7 +252,9 @@ def _parts(session: Session, measurement: Measurement) -> dict[str, Any]:
 
 def _unwritable(path: Path, error: Exception) -> BadInputError:
     why = getattr(error, "strerror", None) or str(error)
-    return BadInputError(f"cannot write {path}: {why}", "Name another with --out, --csv or --json")
+    return BadInputError(
+        f"cannot write {path}: {why}", "Name another with --output, --csv or --json"
+    )
 
 
 def _try(path: Path) -> None:

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import RenderableType
@@ -89,7 +90,9 @@ class _Line:
         return self._cells[column] is _BLANK
 
     def text(self) -> Text:
-        text = Text.assemble(*self._cells)
+        # Run by run: rich would write the codes of a style around each character.
+        runs = groupby(self._cells, key=itemgetter(1))
+        text = Text.assemble(*(("".join(c for c, _ in run), style) for style, run in runs))
         text.rstrip()
         return text
 
