@@ -9,7 +9,8 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from rich.cells import cell_len
 
-from cudabench.report.timeline.axis import ROLE_NAMES, Axis, Row, Tick, plain, rows, ticks, unit
+from cudabench.report.timeline.axis import ROLE_NAMES, Axis, Tick, plain, ticks, unit
+from cudabench.report.timeline.labels import Row, rows
 from cudabench.trace import Picture
 
 # The narrowest that a timeline gets, in letters: labels that find a place there find it anywhere.

@@ -6,17 +6,8 @@ from html import escape
 
 from rich.cells import cell_len
 
-from cudabench.report.timeline.axis import (
-    ROLE_NAMES,
-    Axis,
-    Place,
-    Placed,
-    Row,
-    cut,
-    plain,
-    rows,
-    ticks,
-)
+from cudabench.report.timeline.axis import ROLE_NAMES, Axis, cut, plain, ticks
+from cudabench.report.timeline.labels import Place, Placed, Row, rows
 from cudabench.trace import Bar, Lane, Picture, Role
 
 _WIDTH = 960
@@ -149,7 +140,7 @@ class _Plot:
 
     def middle(self, one: Placed) -> float:
         """Return around where to write a label that is inside its bar."""
-        return self.left + self.width * sum(self.axis.clear(one)) / 2
+        return self.left + self.width * sum(self.axis.clear(one.bar, one.label)) / 2
 
     def ends(self, bar: Bar) -> tuple[float, float]:
         """Return from where to where a bar is drawn: at least so much that it is seen."""

@@ -9,18 +9,8 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import RenderableType
 from rich.text import Text
 
-from cudabench.report.timeline.axis import (
-    ROLE_NAMES,
-    Axis,
-    Place,
-    Placed,
-    Row,
-    cut,
-    longest_piece,
-    plain,
-    rows,
-    ticks,
-)
+from cudabench.report.timeline.axis import ROLE_NAMES, Axis, cut, longest_piece, plain, ticks
+from cudabench.report.timeline.labels import Place, Placed, Row, rows
 from cudabench.trace import Lane, Picture, Role
 
 # As in the error budget: whose parts these are.
