@@ -234,7 +234,9 @@ def _profile(trace: Trace, session: Session | None = None, exit_code: int = 0) -
 def _failed(ran: Captured) -> ProfilerError:
     """Return what a command, or the profiler itself, died of, with its own exit code."""
     error = ProfilerError(f"the profiled command failed: {_said(ran.said)}")
-    error.exit_code = ran.exit_code if ran.exit_code > 0 else 128 - ran.exit_code
+    if ran.exit_code:
+        # By a signal, it is the shell's: 128 and the signal's number.
+        error.exit_code = ran.exit_code if ran.exit_code > 0 else 128 - ran.exit_code
     return error
 
 

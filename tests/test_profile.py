@@ -282,6 +282,7 @@ def script(tmp_path: Path) -> Callable[[str], str]:
 FAILING_NSYS = [
     ("echo 'Illegal --trace argument' >&2; exit 1", 1, "Illegal --trace argument"),
     ("kill -9 $$", 128 + 9, "it said nothing"),
+    ("echo Connection to the Agent lost.", 2, "Connection to the Agent lost."),
     # It runs the program, and leaves nothing.
     ('while [ "${1#-}" != "$1" ] || [ "$1" = profile ]; do shift; done; exec "$@"', 2, "no report"),
 ]
